@@ -16,10 +16,10 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp
 
 use arithmetic::{PriceList, Split};
 
-/// Maximum number of differences listed; all are counted.
+/// Maximum number of listed differences. The report counts all differences.
 const MAX_LISTED: usize = 100;
 
-/// Filter of the charges to recompute.
+/// Filter of the audited charges by account and time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scope {
     /// Account to audit; `None` for all accounts.
@@ -68,7 +68,7 @@ pub struct AuditReport {
     pub accounts: u64,
     /// Number of calls whose charges were recomputed.
     pub calls: u64,
-    /// Recomputed calls whose usage the gateway estimated.
+    /// Number of recomputed calls whose usage the gateway estimated.
     pub estimated: u64,
     /// Number of plan weeks checked.
     pub weeks: u64,
@@ -76,7 +76,7 @@ pub struct AuditReport {
     pub charged: i128,
     /// Number of figures that differ.
     pub difference_count: u64,
-    /// The first 100 differences.
+    /// First differences, at most 100.
     pub differences: Vec<Difference>,
 }
 
@@ -106,24 +106,24 @@ struct Audit {
     ledger: AccountLedger,
 }
 
-/// Ledger of one account while it is read.
+/// State of the account whose rows are being read.
 #[derive(Default)]
 struct AccountLedger {
     account: Option<AccountId>,
-    /// Stored allowance balance: the rest of the open week.
+    /// Stored allowance balance: the unused allowance of the open week.
     allowance: i128,
     weeks: HashMap<TransferId, Week>,
-    /// Week and amount of open holds that hold a part of an allowance.
+    /// Week and amount of each open hold that holds a part of an allowance.
     open: HashMap<HoldId, (TransferId, i128)>,
-    /// All open holds.
+    /// Ids of all open holds.
     running: HashSet<HoldId>,
     refunds: HashMap<HoldId, Refunded>,
-    /// Sums of the batch lines of a call.
+    /// Sums of the batch lines, by hold.
     lines: HashMap<HoldId, Lines>,
     call: Call,
 }
 
-/// Sums of the lines of a batch: the cost of each line is rounded separately.
+/// Sums of the lines of a batch. The cost of each line is rounded separately.
 #[derive(Clone, Copy, Default)]
 struct Lines {
     cost: i128,
@@ -149,7 +149,7 @@ struct Week {
     refunded: i128,
 }
 
-/// Transfers and parts of the call that is read.
+/// Transfers and parts of the call that is being read.
 #[derive(Default)]
 struct Call {
     id: Option<HoldId>,
@@ -166,7 +166,7 @@ impl Call {
             .sum()
     }
 
-    /// Amount released to credits before the hold was resolved.
+    /// Returns the amount that was released to credits before the hold was resolved.
     fn moved_early(&self) -> i128 {
         let early = |transfer: &&TransferRow| matches!(transfer.leg, Leg::ReleaseEarly(_));
         let early = self.legs.iter().filter(early);
@@ -212,7 +212,8 @@ impl Audit {
         after && self.scope.to.is_none_or(|to| row.ended_at < to)
     }
 
-    /// Recomputes a call's charge and compares its transfers and refunds.
+    /// Recomputes a call's charge and compares it with the usage row, the transfers and the
+    /// refunds.
     fn recompute(&mut self, row: &UsageRow, call: &Call, refunded: Refunded) {
         let subject = format!("call {}", row.id);
         let Some(prices) = self.prices.get(&row.price_version) else {
@@ -305,8 +306,9 @@ impl Audit {
         sum
     }
 
-    /// Switches to a call and clears the transfers and parts of the one before. Parts of a call
-    /// without a usage row are a difference, unless its hold is open.
+    /// Returns the call with this id. For a new id, first clears the transfers and parts of the
+    /// previous call: parts of a call without a usage row are a difference, unless its hold is
+    /// open.
     fn call_of(&mut self, id: HoldId) -> &mut Call {
         if self.ledger.call.id != Some(id) {
             self.check_rowless();
@@ -331,7 +333,8 @@ impl Audit {
         }
     }
 
-    /// Checks the price version, the plan and the `estimated` flag of a usage row.
+    /// Compares the price version, the plan and the `estimated` flag of a usage row with the call's
+    /// transfers.
     fn check_terms(&mut self, subject: &str, row: &UsageRow, call: &Call, allowance: i128) {
         let version = row.price_version;
         if let Some(other) = call.legs.iter().find(|leg| leg.price_version != Some(version)) {
@@ -353,7 +356,7 @@ impl Audit {
                 "one that has an allowance".to_owned(),
             );
         }
-        // The gateway estimates only where output arrived or the caller left; a call with an
+        // Usage is estimated only if output arrived or the caller disconnected; a call with an
         // unknown outcome is free.
         let is_counted = matches!(row.outcome, Outcome::Ok | Outcome::ClientGone);
         if row.estimated && !is_counted {
@@ -386,7 +389,7 @@ impl Audit {
         }
     }
 
-    /// Checks that no week spends more than it had, and that at most one week is open.
+    /// Checks that no week paid more than its allowance, and that at most one week is open.
     fn check_weeks(&mut self) {
         for (window, held) in std::mem::take(&mut self.ledger.open).into_values() {
             self.ledger.weeks.entry(window).or_default().held += held;
@@ -510,7 +513,7 @@ impl AuditVisitor for Audit {
         if self.is_in_scope(row) {
             self.recompute(row, &call, refunded);
         }
-        // Reuses the memory for the next call.
+        // The memory is reused for the next call.
         call.id = None;
         call.legs.clear();
         call.parts.clear();

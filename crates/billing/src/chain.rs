@@ -1,6 +1,6 @@
-//! Verifies the hash chain of an account's transfers. Transfers may come in any order: only the
-//! ends of linked runs are buffered, so memory stays small when the order is about that of the
-//! chain.
+//! Verifies the hash chain of an account's transfers. Transfers may arrive in any order: only the
+//! ends of linked runs are buffered, so that little memory is needed if the order is almost that of
+//! the chain.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,16 +14,15 @@ use tollgate_types::id::TransferId;
 #[derive(Debug)]
 pub struct ChainFollower {
     account: AccountId,
-    /// Transfers whose successor was not seen, by sequence number.
+    /// Hashes of transfers whose successor has not been read, by sequence number.
     ends: BTreeMap<i64, TransferHash>,
-    /// Transfers whose predecessor was not seen, by sequence number, with the hash that they
-    /// expect.
+    /// Previous hashes of transfers whose predecessor has not been read, by sequence number.
     begins: BTreeMap<i64, (TransferHash, Name)>,
     linked: u64,
     unlinked: u64,
 }
 
-/// Name of a transfer in a fault.
+/// Name of a transfer in a fault message.
 #[derive(Clone, Copy, Debug)]
 struct Name {
     subject: TransferSubject,
@@ -53,23 +52,23 @@ impl fmt::Display for Name {
     }
 }
 
-/// Extent of the part of a chain that was seen.
+/// Extent of the part of a chain that was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainSummary {
     /// The newest transfer's sequence number and hash.
     pub head: Option<(i64, TransferHash)>,
     /// Sequence number of the oldest transfer.
     pub first: Option<i64>,
-    /// Transfers in the chain.
+    /// Number of transfers in the chain.
     pub linked: u64,
-    /// Transfers outside the chain: older than the chain.
+    /// Number of transfers without a link: those older than the chain.
     pub unlinked: u64,
-    /// Missing ranges between seen transfers: first and last missing sequence number.
+    /// Gaps between the transfers that were read: first and last missing sequence number.
     pub gaps: Vec<(i64, i64)>,
 }
 
 impl ChainFollower {
-    /// Creates a verifier that has seen no transfer.
+    /// Creates a verifier for an account whose transfers are not read yet.
     pub fn new(account: AccountId) -> ChainFollower {
         ChainFollower {
             account,
@@ -80,7 +79,8 @@ impl ChainFollower {
         }
     }
 
-    /// Adds a transfer and reports each mismatch of its hash, its neighbours or its place.
+    /// Adds a transfer. Reports each mismatch of its hash, of its neighbours' hashes or of its
+    /// sequence number.
     pub fn see(&mut self, row: &TransferRow, mut fault: impl FnMut(String)) {
         let Some(link) = row.link else {
             self.unlinked += 1;
@@ -126,7 +126,8 @@ impl ChainFollower {
         }
     }
 
-    /// Returns the extent seen so far; the first and last place are not checked.
+    /// Returns the extent of the transfers that were read, without a comparison with the recorded
+    /// chain.
     pub fn summary(&self) -> ChainSummary {
         let begins = self.begins.keys().copied();
         let ends = self.ends.keys().copied();
@@ -146,7 +147,8 @@ impl ChainFollower {
         }
     }
 
-    /// Compares the transfers seen with the chain head and count that the ledger recorded.
+    /// Compares the transfers that were read with the recorded chain head and number of unchained
+    /// transfers.
     pub fn finish(&self, chain: &Chain, mut fault: impl FnMut(String)) {
         for (place, (_, name)) in &self.begins {
             fault(format!(

@@ -16,13 +16,13 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Usage};
 
 use crate::chain::ChainFollower;
 
-/// Maximum number of faults listed; all are counted.
+/// Maximum number of listed faults. The report counts all faults.
 const MAX_LISTED: usize = 100;
 
 /// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Invariant of docs/money.md, such as `I1`.
+    /// Name of the invariant in docs/money.md, such as `I1`.
     pub invariant: &'static str,
     /// Account, entry and values of the fault.
     pub detail: String,
@@ -49,7 +49,7 @@ pub struct CheckReport {
     pub revenue: i128,
     /// Σ of the overruns that the operator bore, in nano-credits.
     pub overrun: i128,
-    /// Number of usage rows that a crash left without a charge.
+    /// Number of usage rows with outcome `crashed`, which have no charge.
     pub crashed: u64,
     /// Number of hash chains with a head.
     pub chain_heads: u64,
@@ -57,7 +57,7 @@ pub struct CheckReport {
     pub unchained: u64,
     /// Number of faults found.
     pub fault_count: u64,
-    /// The first 100 faults.
+    /// First faults, at most 100.
     pub faults: Vec<Fault>,
 }
 
@@ -68,8 +68,8 @@ impl CheckReport {
     }
 }
 
-/// Checks invariants I1–I4, I6–I9, I11, I12 and I14–I16; with `reprice` also I13, which prices
-/// every row again. (Tests cover I5: the ledger has no trace of a refused call.)
+/// Checks invariants I1–I4, I6–I9, I11, I12 and I14–I16; with `reprice` also I13, which recomputes
+/// the cost of every row. (Tests cover I5: the ledger contains no trace of a refused call.)
 pub async fn check_ledger(ledger: &dyn LedgerStore, reprice: bool) -> Result<CheckReport, StorageError> {
     let mut auditor = Auditor {
         reprice,
@@ -87,31 +87,31 @@ struct Auditor {
     ledger: AccountLedger,
 }
 
-/// Ledger of one account while it is read.
+/// State of the account whose rows are being read.
 #[derive(Default)]
 struct AccountLedger {
     account: Option<AccountId>,
-    /// Stored chain head and count, to compare with the transfers.
+    /// Stored chain head and number of unchained transfers, to compare with the transfers.
     chain: Chain,
     follower: Option<ChainFollower>,
     stored: HashMap<LedgerAccount, i128>,
     computed: HashMap<LedgerAccount, i128>,
-    /// Sums of transfers by leg.
+    /// Sums of the transfers, by leg.
     legs: HashMap<Leg, i128>,
     open: HashMap<HoldId, i128>,
     /// Open holds of zero credits.
     open_zero_holds: HashSet<HoldId>,
-    /// Credits in open holds, without allowances.
+    /// Credits held by open holds, without allowances.
     held: i128,
-    /// Balance of open leases.
+    /// Total balance of open leases.
     leased: i128,
     lots: Lots,
     weeks: HashMap<TransferId, Week>,
-    /// Allowance drawn by the calls of a week, less refunds.
+    /// Allowance that the calls of a week used, less refunds.
     drawn: HashMap<TransferId, i128>,
-    /// Week whose allowance an open hold draws on.
+    /// Week whose allowance an open hold uses.
     draws: HashMap<HoldId, TransferId>,
-    /// Transfers, parts and usage row that are read now.
+    /// Entry whose transfers, parts and usage row are being read.
     entry: Entry,
     resolved_without_row: u64,
     refunds: Vec<Refund>,
@@ -124,7 +124,8 @@ struct AccountLedger {
     lines: HashMap<HoldId, Credits>,
 }
 
-/// Transfers, parts and usage row of one entry; an account has too many entries to store.
+/// Transfers, parts and usage row of one entry. An account has too many entries to store all of
+/// them in memory.
 #[derive(Default)]
 struct Entry {
     id: u128,
@@ -140,7 +141,7 @@ struct PartSums {
     usage: Usage,
 }
 
-/// Lots, and the transfers into and out of them.
+/// Sums of the lots, and of the transfers into and out of them.
 #[derive(Default)]
 struct Lots {
     made: HashMap<TransferId, (Leg, i128)>,
@@ -149,7 +150,7 @@ struct Lots {
     left: HashMap<Leg, i128>,
 }
 
-/// Legs of a hold: from credits or a lease, then from an allowance.
+/// Sums of a hold's transfers: first those from credits or a lease, then those from an allowance.
 #[derive(Default)]
 struct HoldLegs {
     credits: Option<i128>,
@@ -178,12 +179,12 @@ impl HoldLegs {
     }
 }
 
-/// Returns the sum of the present values; `None` if there are none.
+/// Returns the sum of the present values; `None` if no value is present.
 fn sum<const N: usize>(parts: [Option<i128>; N]) -> Option<i128> {
     parts.into_iter().flatten().reduce(|sum, part| sum + part)
 }
 
-/// Legs of a plan week.
+/// Sums of the transfers of a plan week.
 #[derive(Default)]
 struct Week {
     opened: Option<i128>,
@@ -264,7 +265,7 @@ impl Auditor {
         }
     }
 
-    /// Checks the entry read so far, and switches to the one with this id.
+    /// Checks the entry that was read, and starts the entry with this id.
     fn switch_to(&mut self, id: u128) {
         if self.ledger.entry.id == id {
             return;
@@ -315,7 +316,8 @@ impl Auditor {
         }
     }
 
-    /// Parts of a job's call are stored with the end of the job, before its hold is resolved.
+    /// Checks the parts of a call without a usage row. They are valid while the hold is open: the
+    /// end of a job stores its parts before its hold is resolved.
     fn check_parts_without_row(&mut self, id: HoldId) {
         let is_open = self.ledger.open.contains_key(&id) || self.ledger.open_zero_holds.contains(&id);
         if self.reprice && !is_open {
@@ -323,7 +325,7 @@ impl Auditor {
         }
     }
 
-    /// Adds the allowance that a call drew to the sum of its week.
+    /// Adds the allowance that a call used to the sum of its week.
     fn draw(&mut self, id: HoldId, legs: Option<&HoldLegs>, row: Option<&RowSums>) {
         let drawn = legs.map_or(0, |legs| legs.allowance.unwrap_or(0) - legs.returned.unwrap_or(0));
         let refund_sums = self
@@ -360,8 +362,8 @@ impl Auditor {
 
     fn check_hold(&mut self, id: HoldId, legs: &HoldLegs) {
         let Some(held) = legs.held() else {
-            // A hold of zero moves nothing; the cost of its call is the operator's loss, which the
-            // usage row shows.
+            // A hold of zero moves no credits. The operator bears the cost of its call, which the
+            // usage row shows as an overrun.
             let has_only_loss =
                 legs.overrun.is_some() && legs.settled().is_none() && legs.released().is_none();
             if !has_only_loss {
@@ -415,8 +417,8 @@ impl Auditor {
         }
     }
 
-    /// Checks that no week gives more than it had, that at most one has a rest, and that the rest
-    /// is the stored allowance balance.
+    /// Checks that no week paid more than its allowance, that at most one week has a rest, and that
+    /// this rest is the stored allowance balance.
     fn check_weeks(&mut self) {
         let mut left: HashMap<TransferId, i128> = HashMap::new();
         for (id, week) in std::mem::take(&mut self.ledger.weeks) {
@@ -456,7 +458,7 @@ impl Auditor {
         }
     }
 
-    /// Checks that each grant and refund has its lot, that the lots' withdrawals equal their
+    /// Checks that each grant and refund has its lot, that the removals of the lots equal their
     /// transfers, and that the lots cover the account's credits, holds and leases.
     fn check_lots(&mut self) {
         let lots = std::mem::take(&mut self.ledger.lots);
@@ -493,7 +495,7 @@ impl Auditor {
         }
     }
 
-    /// Checks that each refund has its transfers and its call.
+    /// Checks that each refund record equals its transfers, and that its call has a usage row.
     fn check_refunds(&mut self) {
         let mut moved = std::mem::take(&mut self.ledger.refund_sums);
         for refund in std::mem::take(&mut self.ledger.refunds) {
@@ -509,14 +511,14 @@ impl Auditor {
             }
         }
         for id in moved.keys() {
-            self.fault("I16", format!("refund {id} is not recorded"));
+            self.fault("I16", format!("refund {id} has transfers but no refund record"));
         }
         for id in std::mem::take(&mut self.ledger.refunded).keys() {
             self.fault("I16", format!("a refund names {id}, which has no usage row"));
         }
     }
 
-    /// Checks that refunds of a call do not exceed its charge and return to their source.
+    /// Checks that the refunds of a call do not exceed its charge and return to their source.
     fn check_refunds_of(&mut self, id: HoldId, row: &RowSums) {
         let [credits, allowance] = self.ledger.refunded.get(&id).copied().unwrap_or_default();
         let (paid, included, recorded) = (row.charge - row.included, row.included, row.refunded);
@@ -635,7 +637,7 @@ impl Auditor {
             );
         };
         let parts = self.ledger.entry.parts;
-        // Lines of a batch are rounded one by one. An abandoned batch does not charge its lines.
+        // Lines of a batch are rounded separately. An abandoned batch does not charge its lines.
         let is_abandoned = row.outcome == Outcome::Crashed;
         let lines = self.ledger.lines.get(&row.id).copied().filter(|_| !is_abandoned);
         let own = nanos(lines.unwrap_or_else(|| prices.cost(&row.usage)));
@@ -715,7 +717,7 @@ impl AuditVisitor for Auditor {
         let [remaining, expired, withdrawn] = parts;
         lots.remaining += remaining;
         *lots.left.entry(Leg::Expire).or_default() += expired;
-        // A refund has no such leg: the check would find no transfer of a withdrawn refund.
+        // A refund has no withdrawal leg: for a withdrawn refund, the check finds no transfer.
         let leg = lot.terms.kind.withdrawal().unwrap_or(Leg::Withdraw);
         *lots.left.entry(leg).or_default() += withdrawn;
     }
@@ -730,7 +732,7 @@ impl AuditVisitor for Auditor {
         if let Some(plan) = &hold.plan {
             self.ledger.draws.insert(hold.id, plan.window);
         }
-        // A hold of zero moves nothing and has no transfers.
+        // A hold of zero moves no credits and has no transfers.
         if hold.amount.is_zero() {
             self.ledger.open_zero_holds.insert(hold.id);
         } else {
@@ -863,7 +865,7 @@ impl AuditVisitor for Auditor {
     }
 
     fn account_end(&mut self) {
-        // No entry has this id: the switch checks the last one.
+        // No entry has this id, so that the call checks the last entry.
         self.switch_to(u128::MAX);
         self.check_resolved();
         self.check_chain();

@@ -1,5 +1,5 @@
-//! Holds: a hold reserves credits before a call. Without one nothing is sent upstream, and each
-//! hold is resolved once.
+//! Holds: a hold reserves credits before a call. Without a hold, no request is sent upstream. Each
+//! hold is resolved exactly once.
 
 mod amount;
 
@@ -30,17 +30,18 @@ pub struct HoldRequest {
     pub key: KeyId,
     /// Request that the hold belongs to.
     pub request: RequestId,
-    /// The model as the caller named it.
+    /// Model name as sent in the request.
     pub public_model: Arc<str>,
     /// Path of the endpoint.
     pub endpoint: &'static str,
     /// The caller's cost limit (`x-max-cost`).
     pub max_cost: Option<Credits>,
-    /// When the request was accepted.
+    /// Time when the request was accepted.
     pub accepted_at: Timestamp,
-    /// Offset of the account's test clock from `accepted_at`; zero without one.
+    /// Offset of the account's test clock from `accepted_at`; zero for an account without a test
+    /// clock.
     pub ahead: Duration,
-    /// Maximum duration of the call; the hold expires after it.
+    /// Maximum duration of the call, after which the hold expires.
     pub lifetime: Duration,
 }
 
@@ -49,7 +50,8 @@ pub struct HoldRequest {
 pub struct Preview {
     /// Amount and output cap that a hold would have.
     pub quote: Quote,
-    /// Demand that was quoted; its text is counted in tokens if that was needed.
+    /// Demand that was quoted. The text of the demand is counted in tokens if that was necessary
+    /// for the quote.
     pub demand: Demand,
     /// Funds that the account can spend on the request.
     pub spendable: Spendable,
@@ -57,7 +59,7 @@ pub struct Preview {
     pub is_covered: bool,
 }
 
-/// Terms fixed when the hold was taken; later changes of the catalog do not affect them.
+/// Terms fixed when the hold is taken. Later changes of the catalog do not affect them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Terms {
     /// Prices of the model at that time.
@@ -70,7 +72,7 @@ pub struct Terms {
     pub demand: Demand,
 }
 
-/// A live hold.
+/// A hold that is not settled yet.
 #[must_use = "a hold that is not settled keeps credits from their owner until it expires"]
 #[derive(Debug)]
 pub struct Hold {
@@ -80,31 +82,32 @@ pub struct Hold {
     terms: Terms,
 }
 
-/// Result of pricing a call's usage against its hold.
+/// Cost of a call's usage, divided between the caller and the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// Credits that the caller pays, at most the hold.
+    /// Credits that the caller pays, at most the held amount.
     pub amount: Credits,
-    /// Cost above the hold, which the operator bears: the upstream used more than the bound.
+    /// Cost above the held amount, borne by the operator: the upstream exceeded the bounds of the
+    /// quote.
     pub overrun: Credits,
-    /// Usage that the amount and the overrun price.
+    /// Usage that determines the amount and the overrun.
     pub usage: Usage,
-    /// Whether `usage` was counted by the gateway.
+    /// Whether the gateway estimated `usage`.
     pub estimated: bool,
-    /// How the call ended.
+    /// Outcome of the call, such as [`Outcome::Ok`].
     pub outcome: Outcome,
 }
 
-/// Maximum number of attempts: in full, limited to the available credits, and once more after a
-/// concurrent hold took them.
+/// Maximum number of attempts to take a hold: one for the full amount, one limited to the available
+/// credits, and one more in case a concurrent hold took them.
 const ATTEMPTS: u32 = 3;
 
 impl Hold {
-    /// Takes a hold for the maximum cost of the call. Where its bound by bytes exceeds the caller's
-    /// limit or the balance, `count` may count the text in tokens. With a `max_cost`, the hold
-    /// covers the largest output that it pays for; otherwise 422. Without an output cap of the
-    /// caller, the hold covers the largest affordable cap of at least 1,024 tokens; otherwise 402.
-    /// An error writes nothing.
+    /// Takes a hold for the maximum cost of the call. If the byte-based bound of the cost exceeds
+    /// the caller's limit or the balance, `count` may count the text in tokens. With a `max_cost`,
+    /// the hold covers the largest output that this limit pays for; otherwise 422. If the caller
+    /// sets no output cap, the hold covers the largest affordable cap of at least 1,024 tokens;
+    /// otherwise 402. On an error, no data is written.
     pub async fn take<F>(
         ledger: &dyn LedgerStore,
         request: &HoldRequest,
@@ -135,8 +138,9 @@ impl Hold {
         }
     }
 
-    /// Returns the quote that [`Hold::take`] would use now, without a hold. Errors with the same
-    /// 422; with too few credits it returns the quote without the balance limit, not covered.
+    /// Returns the quote that [`Hold::take`] would use now, without a hold. The same 422 errors
+    /// apply. If the account has too few credits, returns the quote without the balance limit, with
+    /// `is_covered` set to `false`.
     pub async fn preview<F>(
         ledger: &dyn LedgerStore,
         request: &HoldRequest,
@@ -171,8 +175,9 @@ impl Hold {
         })
     }
 
-    /// Refuses a request that the cost limit or the current balance cannot cover, without a hold.
-    /// Use it before expensive work. Passes a request that counting its text may make affordable.
+    /// Returns an error if the cost limit or the current balance cannot cover a request, without
+    /// taking a hold. For use before expensive work. Accepts a request that may become affordable
+    /// when its text is counted.
     pub async fn check(
         ledger: &dyn LedgerStore,
         account: AccountId,
@@ -208,22 +213,22 @@ impl Hold {
         }
     }
 
-    /// Id of the hold; the value of its request id.
+    /// Returns the id of the hold, which has the same value as the request id.
     pub fn id(&self) -> HoldId {
         self.id
     }
 
-    /// Prices, quote and demand fixed with the hold.
+    /// Returns the prices, quote and demand that were fixed with the hold.
     pub fn terms(&self) -> &Terms {
         &self.terms
     }
 
-    /// Prices a usage under the agreed terms: the charge is never above the hold.
+    /// Returns the charge for a usage under the fixed terms. The charge never exceeds the hold.
     pub fn price(&self, verdict: &Verdict) -> Charge {
         charge(&self.terms.prices, verdict, self.terms.quote.amount)
     }
 
-    /// Resolves the hold. A failure of storage leaves it to the sweep, which releases it.
+    /// Resolves the hold. If storage fails, the sweep releases the hold later.
     pub async fn settle(
         self,
         ledger: &dyn LedgerStore,
@@ -251,7 +256,7 @@ impl Hold {
     }
 }
 
-/// Prices a usage; `held` limits the charge and the rest is overrun.
+/// Returns the charge for a usage: the cost up to `held`, and the rest as overrun.
 pub fn charge(prices: &Prices, verdict: &Verdict, held: Credits) -> Charge {
     let cost = prices.cost(&verdict.usage);
     let amount = cost.min(held);
@@ -264,7 +269,7 @@ pub fn charge(prices: &Prices, verdict: &Verdict, held: Credits) -> Charge {
     }
 }
 
-/// A demand whose text is counted at most once, and only if that may change the quote.
+/// A demand whose text is counted at most once, and only if the count may change the quote.
 struct LazyDemand<'a, C> {
     model: &'a Model,
     demand: Demand,
@@ -308,13 +313,13 @@ async fn spendable(
     spendable.map_err(hold_error)
 }
 
-/// The first hold of a request has the request's own value, so that a usage row is found by request
-/// id.
+/// Returns the id of a request's first hold: the value of the request id, so that a usage row can
+/// be found by request id.
 fn first_hold(request: RequestId) -> HoldId {
     HoldId::from_u128(request.as_u128())
 }
 
-/// Returns the price version and the plan exclusions of a model.
+/// Returns the price version of a model, and the plans that do not cover it.
 fn fixed(model: &Model) -> FixedTerms {
     FixedTerms {
         price_version: model.price_version,
@@ -338,7 +343,7 @@ async fn try_hold(
         model: request.public_model.clone(),
         endpoint: request.endpoint,
         not_covered_by: terms.not_covered_by.clone(),
-        // By the account's time; but an unsettled hold expires by real time.
+        // The account's test clock applies, but an unsettled hold expires by real time.
         created_at: request.accepted_at.plus(request.ahead),
         expires_at: request.accepted_at.plus(request.lifetime),
     };
@@ -347,7 +352,7 @@ async fn try_hold(
 
 fn hold_error(error: StorageError) -> Error {
     match error.kind {
-        // Fail closed: without the ledger nothing is sent upstream.
+        // The gateway fails closed: without the ledger, no request is sent upstream.
         StorageErrorKind::Unavailable | StorageErrorKind::Timeout => {
             let message = "The gateway cannot reach its ledger at the moment. Retry with backoff.";
             let retry = Retry::After(Duration::from_secs(2));
@@ -382,7 +387,7 @@ fn not_allowed(minimum: Credits, maximum: Credits, demand: &Demand) -> Error {
     Error::new(ErrorCode::ParameterOutOfRange, message).with_param(MAX_COST)
 }
 
-/// Advice of an error message: how to make the request cheaper.
+/// Returns the part of an error message that advises how to make the request cheaper.
 fn advice(demand: &Demand) -> &'static str {
     if demand.is_input_only() {
         "shorten the input"

@@ -1,4 +1,4 @@
-//! Pricing of calls: quote → hold → settle. Whole numbers only.
+//! Pricing of calls: quote → hold → settle. All amounts are whole numbers.
 //!
 //! Suggested reading order: [`mod@quote`], [`hold`], [`mod@verdict`] (the charge table), [`check`].
 

@@ -1,6 +1,6 @@
 //! Low-balance alerts: a signed POST or an e-mail to the account.
 //!
-//! Posts follow the Standard Webhooks scheme (standardwebhooks.com): every attempt sends the same
+//! POSTs follow the Standard Webhooks scheme (standardwebhooks.com): every attempt sends the same
 //! notice id, and the signature covers id, time and body.
 
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use tollgate_upstream::{Mail, Mailer, NotifyError, Post, Poster};
 
 use crate::refusal::{invalid, no_such_account};
 
-/// Delay after each failed attempt; a notice that fails after the last delay is final.
+/// Delays after the failed attempts. If the attempt after the last delay fails, the notice has
+/// failed.
 const RETRY_INTERVALS: [Duration; 7] = [
     minutes(1),
     minutes(5),
@@ -26,31 +27,31 @@ const RETRY_INTERVALS: [Duration; 7] = [
     minutes(10 * 60),
     minutes(14 * 60),
 ];
-/// Duration of a claim: later another node may send the notice.
+/// Duration of a claim, after which another node may send the notice.
 const CLAIM_TIMEOUT: Duration = minutes(3);
 const _: () = assert!(RETRY_INTERVALS[RETRY_INTERVALS.len() - 1].as_secs() <= MAX_RETRY_WAIT.as_secs());
 /// Retention of sent and failed notices: 30 days.
 pub const RETENTION: Duration = minutes(30 * 24 * 60);
-/// Alerts per page of the balance check.
+/// Number of alerts per page of the balance check.
 const PAGE: u32 = 500;
-/// Notices sent concurrently.
+/// Maximum number of notices sent concurrently.
 const BATCH: u32 = 16;
 
 const fn minutes(count: u64) -> Duration {
     Duration::from_secs(60 * count)
 }
 
-/// Sets and sends low-balance alerts.
+/// Service that stores and sends low-balance alerts.
 pub struct Notices {
     /// Accounts, ledger and notices.
     pub storage: Storage,
     /// Signing secrets of the webhooks.
     pub secrets: WebhookSecrets,
-    /// Sends the webhook requests.
+    /// Sender of the webhook requests.
     pub poster: Arc<dyn Poster>,
-    /// Sends mail; `None` without a configured mail server.
+    /// Sender of the e-mails; `None` without a configured mail server.
     pub mailer: Option<Arc<dyn Mailer>>,
-    /// Name of this gateway in mail subjects.
+    /// Name of this gateway in e-mail subjects.
     pub sender: String,
     /// Source of the current time.
     pub clock: Arc<dyn Clock>,
@@ -65,15 +66,15 @@ pub struct AlertParams {
     pub below: Credits,
     /// URL of the webhook.
     pub webhook: Option<String>,
-    /// E-mail address.
+    /// E-mail address of the recipient.
     pub email: Option<String>,
     /// Whether to replace the account's webhook signing secret.
     pub new_secret: bool,
 }
 
 impl Notices {
-    /// Sets the low-balance alert of an account. Needs a threshold above 0 and at least one
-    /// channel.
+    /// Sets the low-balance alert of an account and returns it. The threshold must be above 0, and
+    /// at least one channel is required.
     pub async fn set_alert(&self, account: AccountId, params: AlertParams) -> Result<BalanceAlert, Error> {
         if params.below <= Credits::ZERO {
             return Err(invalid("below", "'below' must be above 0."));
@@ -107,7 +108,7 @@ impl Notices {
     }
 
     /// Checks the balances of all accounts with an alert, and sends the notices that are due. A
-    /// failure is logged and the next pass tries again.
+    /// failure is logged, and the next pass tries again.
     pub async fn send_alerts(&self) {
         self.check_balances().await;
         self.send_due().await;
@@ -150,7 +151,7 @@ impl Notices {
             .map(drop)
     }
 
-    /// Notices of a low balance, one for each channel of the alert.
+    /// Returns the notices of a low balance, one for each channel of the alert.
     fn low(&self, alert: &BalanceAlert, credits: Credits) -> Vec<Notice> {
         let now = self.clock.now();
         let body = json!({
@@ -266,12 +267,12 @@ impl Notices {
     }
 }
 
-/// Reports a storage failure as transient.
+/// Converts a storage failure into a transient notification error.
 fn storage_unavailable(error: StorageError) -> NotifyError {
     NotifyError::transient(error.to_string())
 }
 
-/// Time before which notices are deleted.
+/// Returns the time before which created notices are deleted, once they are sent or have failed.
 pub fn retention_start(now: Timestamp) -> Timestamp {
     now.minus(RETENTION)
 }

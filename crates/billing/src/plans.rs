@@ -12,7 +12,7 @@ use tollgate_storage::{
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, Timestamp};
 
-/// How long a subscription may be past due before it expires.
+/// Time that a subscription may be past due before it expires.
 pub const GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Maximum number of subscriptions in one pass.
@@ -20,12 +20,13 @@ const BATCH: u32 = 10_000;
 
 const MONTHS_OF_A_YEAR: i64 = 12;
 
-/// A plan as offered by the operator. A subscription has the terms of the day it was made.
+/// A plan as offered by the operator. Later changes of the plan do not affect existing
+/// subscriptions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Unique name of the plan.
     pub name: Arc<str>,
-    /// Price of a period, in credits.
+    /// Price of a billing period, in credits.
     pub price: Credits,
     /// Billing period: a month or a year.
     pub cadence: Cadence,
@@ -38,8 +39,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan with periods of this length; a year of a monthly plan costs twelve months. `None`
-    /// when there is no such price: a yearly plan has none for a month.
+    /// Returns the plan with this billing period. For a monthly plan, a year costs twelve months.
+    /// `None` for a yearly plan with a monthly period, or on overflow.
     pub fn with_cadence(mut self, cadence: Cadence) -> Option<Plan> {
         match (self.cadence, cadence) {
             (Cadence::Yearly, Cadence::Monthly) => return None,
@@ -54,12 +55,12 @@ impl Plan {
     }
 }
 
-/// The plans offered now.
+/// The currently offered plans, by name.
 #[derive(Debug, Default)]
 pub struct Plans(RwLock<Arc<BTreeMap<Arc<str>, Plan>>>);
 
 impl Plans {
-    /// Returns every plan, by name.
+    /// Returns all offered plans, by name.
     pub fn all(&self) -> Arc<BTreeMap<Arc<str>, Plan>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -71,8 +72,8 @@ impl Plans {
     }
 }
 
-/// Returns the end of a period, counted from 0. Months are calendar months in UTC from the anchor;
-/// in a shorter month the last day counts. A time outside the calendar is `i64::MAX`.
+/// Returns the end of a period; periods are counted from 0. Months are calendar months in UTC from
+/// the anchor; in a shorter month, the last day is used. A time outside the calendar is `i64::MAX`.
 pub fn period_end(anchor: Timestamp, cadence: Cadence, period: i64) -> Timestamp {
     let months = match cadence {
         Cadence::Monthly => 1,
@@ -88,8 +89,8 @@ pub fn period_end(anchor: Timestamp, cadence: Cadence, period: i64) -> Timestamp
     Timestamp::from_micros(end().unwrap_or(i64::MAX))
 }
 
-/// Returns the next period to be paid: the current one, since time without a plan is not charged,
-/// and at least the one after the last.
+/// Returns the renewal for the next period: the period that contains `now`, and at least the one
+/// after the last paid period. Time without a plan is not charged.
 fn next_period(subscription: &Subscription, now: Timestamp) -> Change {
     let terms = &subscription.terms;
     let mut period = subscription.period.saturating_add(1);
@@ -116,8 +117,8 @@ fn terms(id: SubscriptionId, account: AccountId, plan: Plan, anchor: Timestamp) 
     }
 }
 
-/// Returns the part of the last paid price for the time after the open week: it would be unused if
-/// the subscription ended now. Rounded down.
+/// Returns the part of the last paid price for the time after the open week, which would be unused
+/// if the subscription ended now. Rounded down.
 fn unused(subscription: &Subscription, now: Timestamp) -> Credits {
     let terms = &subscription.terms;
     let week_end = subscription.window.map(|open| subscription.window_span(open).1);
@@ -136,8 +137,8 @@ fn unused(subscription: &Subscription, now: Timestamp) -> Credits {
     Credits::from_nanos(i64::try_from(unused).unwrap_or_default())
 }
 
-/// Returns whether the other plan starts immediately: its weekly allowance is not less, its periods
-/// are not shorter, and `unused` is at most its price. Other plans start with the next period.
+/// Whether the other plan starts immediately: its weekly allowance is not lower, its periods are
+/// not shorter, and `unused` is at most its price. Other plans start with the next period.
 fn starts_immediately(old: &NewSubscription, plan: &Plan, unused: Credits) -> bool {
     let is_shorter = (old.cadence, plan.cadence) == (Cadence::Yearly, Cadence::Monthly);
     plan.allowance >= old.allowance && !is_shorter && unused <= plan.price
@@ -205,7 +206,7 @@ fn changed_meanwhile(error: StorageError, subscription: &Subscription) -> Error 
     Error::new(ErrorCode::InvalidParameter, message).with_param("id")
 }
 
-/// Subscribes an account to a plan from now.
+/// Subscribes an account to a plan that starts now.
 pub async fn subscribe(
     subscriptions: &dyn SubscriptionStore,
     id: SubscriptionId,
@@ -229,14 +230,14 @@ pub async fn subscribe(
     done(paid?, price)
 }
 
-/// An operator's change of a subscription.
+/// A change to a subscription by an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanAction {
-    /// Ends the subscription with the paid period.
+    /// Ends the subscription after the paid period.
     Cancel,
     /// Undoes a cancellation.
     Resume,
-    /// Pays the next period from credits, or records the provider's payment.
+    /// Pays the next period from credits, or records a payment through the provider.
     Renew,
 }
 
@@ -284,9 +285,9 @@ fn done(payment: Payment, price: Credits) -> Result<Subscription, Error> {
 }
 
 /// Renews, cancels or expires the due subscriptions and returns the number of changes. Several
-/// nodes may run it concurrently: a period is paid once. A failure is logged and the next pass
-/// tries again. `is_left` excludes subscriptions: [`test_clock`](crate::test_clock) renews those of
-/// accounts with a test clock, [`top_ups`](crate::top_ups) those of a payment provider.
+/// nodes may call this concurrently: each period is paid once. A failure is logged, and the next
+/// pass tries again. `is_left` excludes subscriptions: [`test_clock`](crate::test_clock) renews
+/// those of accounts with a test clock, [`top_ups`](crate::top_ups) those of a payment provider.
 pub async fn renew_due(
     subscriptions: &dyn SubscriptionStore,
     plans: &Plans,
@@ -305,7 +306,8 @@ pub async fn renew_due(
     renew_all(subscriptions, plans, ids, due, now).await
 }
 
-/// Renews subscriptions that are due at `now`.
+/// Renews, cancels or expires the subscriptions in `due` at `now`, and returns the number of
+/// changes.
 pub(crate) async fn renew_all(
     subscriptions: &dyn SubscriptionStore,
     plans: &Plans,
@@ -319,7 +321,7 @@ pub(crate) async fn renew_all(
         let id = SubscriptionId::from_u128(ids.next(now));
         match renew(subscriptions, &subscription, next.map(|plan| (id, plan)), now).await {
             Ok(change) => changed += u64::from(change),
-            // Another node did it, or its owner cancelled concurrently.
+            // Another node renewed it, or its owner cancelled it concurrently.
             Err(error) if error.kind == StorageErrorKind::Conflict => {}
             Err(error) => {
                 tracing::warn!(%error, subscription.id = %subscription.terms.id, "cannot renew a subscription");
@@ -329,7 +331,8 @@ pub(crate) async fn renew_all(
     changed
 }
 
-/// Returns the plan of the next period, if it is another one and still offered.
+/// Returns the plan of the next period, if it differs from the current one and is still offered
+/// with the same payer.
 fn next_plan(plans: &Plans, subscription: &Subscription) -> Option<Plan> {
     let next = subscription.next.as_ref()?;
     let plan = plans.all().get(&next.name).cloned();
@@ -342,8 +345,8 @@ fn next_plan(plans: &Plans, subscription: &Subscription) -> Option<Plan> {
     plan
 }
 
-/// Returns the start of another plan's subscription: the end of the old one, or `now` if that is
-/// more than a period ago.
+/// Returns the start of the next plan's subscription: the end of the old one, or `now` if that end
+/// is at least one period ago.
 fn next_start(subscription: &Subscription, plan: &Plan, now: Timestamp) -> Timestamp {
     let ended = subscription.terms.paid_through;
     match period_end(ended, plan.cadence, 0) > now {
@@ -352,8 +355,8 @@ fn next_start(subscription: &Subscription, plan: &Plan, now: Timestamp) -> Times
     }
 }
 
-/// Renews, cancels, marks past due or expires a subscription; returns whether it changed. `next` is
-/// another plan, with the id of its subscription.
+/// Renews or cancels a subscription, or marks it as past due or expired; returns whether it
+/// changed. `next` is the plan of the next period, with the id of its subscription.
 pub(crate) async fn renew(
     subscriptions: &dyn SubscriptionStore,
     subscription: &Subscription,
@@ -482,20 +485,20 @@ mod tests {
         }
     }
 
-    /// A period of 30 days at 3,000: 100 a day, for the days after the open week.
+    /// A period of 30 days costs 3,000: 100 a day is unused for the days after the open week.
     #[test]
     fn unused_time_starts_after_the_open_week() {
         for (period, window, now, expected) in [
             (0, Some(0), "2026-11-01T00:00:00Z", 2_300),
             (0, Some(0), "2026-11-07T23:59:59Z", 2_300),
             (0, Some(1), "2026-11-08T00:00:00Z", 1_600),
-            // Its week was not opened, so no part of it was used.
+            // The current week is not open, so that it is unused from now on.
             (0, Some(0), "2026-11-10T00:00:00Z", 2_100),
             (0, None, "2026-11-10T12:00:00Z", 2_050),
             (0, Some(4), "2026-11-29T00:00:00Z", 0),
             (0, Some(0), "2026-12-01T00:00:00Z", 0),
             (0, Some(0), "2027-12-01T00:00:00Z", 0),
-            // December has 31 days, and the week that began in November covers five of them.
+            // December has 31 days, and the week that started in November includes five of them.
             (1, Some(4), "2026-12-01T00:00:00Z", 2_516),
         ] {
             let subscription = subscribed("2026-11-01T00:00:00Z", period, window);
@@ -512,8 +515,8 @@ mod tests {
         assert_eq!(unused(&owed, at("2026-11-10T00:00:00Z")), Credits::ZERO);
     }
 
-    /// Allowance, price and cadence of the other plan, the unused part of the old one, and whether
-    /// the other starts immediately.
+    /// Each row contains the allowance, price and billing period of the other plan, the unused part
+    /// of the old one, and whether the other plan starts immediately.
     #[test]
     fn upgrades_start_immediately_and_downgrades_next_period() {
         let old = subscribed("2026-11-01T00:00:00Z", 0, Some(0)).terms;

@@ -4,15 +4,15 @@ use tollgate_catalog::Model;
 use tollgate_types::money::{Discount, UNITS_PER_PRICE};
 use tollgate_types::{Credits, Tokenizer, Unit, Usage};
 
-/// Tokens of a model's chat template for one message.
+/// Number of tokens that a model's chat template adds to one message.
 const TOKENS_PER_MESSAGE: u64 = 8;
 
 /// Maximum number of tokens that a model of the catalog charges for one image.
 pub const TOKENS_PER_IMAGE: u64 = 50_000;
 
-/// Output cap sent upstream if neither the caller nor the catalog sets one: without a cap there is
-/// no bound. It is the smallest output limit of the models that OpenAI has sold as chat models, and
-/// leaves half of an 8k context to the input.
+/// Output cap, in tokens, that is sent upstream if neither the caller nor the catalog sets one:
+/// without a cap, the cost has no upper bound. The value is the smallest output limit of the models
+/// that OpenAI has sold as chat models, and leaves half of an 8k context to the input.
 pub const FALLBACK_OUTPUT_CAP: u64 = 4_096;
 
 /// Minimum output cap, in tokens, of a quote that is limited by the balance.
@@ -22,15 +22,15 @@ pub const MIN_CLAMP: u64 = 1_024;
 /// smaller ones.
 pub const MIN_OUTPUT_TOKENS: u64 = 16;
 
-/// Absolute margin of a counted text, in tokens: the provider may count more than the published
+/// Absolute margin of a counted text, in tokens: providers may count more tokens than the published
 /// tokenizer.
 const MARGIN_PER_TEXT: u64 = 8;
 
 /// Relative margin of a counted text: one token in 16.
 const MARGIN_SHARE: u64 = 16;
 
-/// Counting is skipped if the input, by its bytes, costs less than one part in 16 of the spend
-/// limit: the affordable output cap would hardly rise.
+/// Divisor of the spend limit. If the input, by its bytes, costs less than this part of the limit,
+/// counting is skipped, because the affordable output cap would hardly rise.
 const SMALL_SHARE: i64 = 16;
 
 /// Totals of the texts that a tokenizer has counted.
@@ -45,8 +45,8 @@ pub struct CountedText {
 }
 
 impl CountedText {
-    /// Returns the minimum number of tokens that a provider may count: the tokenizer's count less
-    /// the margins of [`Demand::counted`].
+    /// Returns a lower bound of the number of tokens that a provider counts: the tokenizer's count
+    /// less the margins of [`Demand::counted`].
     pub fn fewest(&self) -> u64 {
         self.tokens.saturating_sub(self.margin())
     }
@@ -56,37 +56,38 @@ impl CountedText {
     }
 }
 
-/// Cost-relevant size of a request.
+/// Size of a request, as far as it determines the cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Bytes of the request without inline media. A token has at least one byte.
+    /// Size of the request without inline media, in bytes. A token has at least one byte.
     pub text_bytes: u64,
-    /// Input tokens of requests that send tokens instead of text.
+    /// Number of input tokens, for requests that send tokens instead of text.
     pub tokens: u64,
-    /// Messages of the conversation, or texts to embed.
+    /// Number of messages of the conversation, or of texts to embed.
     pub messages: u64,
-    /// Inputs that a model reads separately: each fits into its context window. Zero where no
+    /// Number of inputs that the model reads separately, each within its context window. Zero if no
     /// window applies.
     pub inputs: u64,
-    /// Bytes of inline media other than images.
+    /// Size of the inline media other than images, in bytes.
     pub media_bytes: u64,
     /// Number of input images.
     pub images: u64,
-    /// The caller's cap on output tokens of one answer; zero where there is no output, as for
-    /// embeddings.
+    /// The caller's cap on the output tokens of one choice; zero for requests without output, such
+    /// as embeddings.
     pub max_tokens: Option<u64>,
-    /// Output tokens reserved for reasoning: an upstream refuses a cap that is not larger.
+    /// Number of output tokens reserved for reasoning. Upstreams reject an output cap that is not
+    /// larger.
     pub reasoning_budget: u64,
-    /// Number of requested answers.
+    /// Number of requested choices.
     pub n: u64,
-    /// Whether the provider's cache may store some of the input for an hour.
+    /// Whether the provider may write some of the input to its one-hour cache.
     pub caches_for_an_hour: bool,
-    /// Maximum output in units that are not tokens.
+    /// Maximum output in units other than tokens.
     pub made: Usage,
 }
 
 impl Demand {
-    /// Returns an upper bound of the input tokens that holds for every tokenizer.
+    /// Returns an upper bound of the number of input tokens, for any tokenizer.
     pub fn input_bound(&self) -> u64 {
         let framing = self.messages.saturating_mul(TOKENS_PER_MESSAGE);
         let image_tokens = self.images.saturating_mul(TOKENS_PER_IMAGE);
@@ -103,15 +104,15 @@ impl Demand {
         self.input_bound().min(window)
     }
 
-    /// Returns the maximum input tokens of the model's context window; `None` where no window is
-    /// known or applies.
+    /// Returns the maximum number of input tokens that the model's context window allows; `None` if
+    /// no window is known or applies.
     pub fn window(&self, model: &Model) -> Option<u64> {
         let inputs = Some(self.inputs).filter(|inputs| *inputs > 0)?;
         Some(model.context_window?.saturating_mul(inputs))
     }
 
-    /// Returns the estimated input tokens (bytes ÷ 4): used for token reservations, and for charges
-    /// without a report.
+    /// Returns the estimated number of input tokens (bytes ÷ 4), for token reservations and for
+    /// charges without a usage report.
     pub fn input_estimate(&self) -> u64 {
         self.text_bytes
             .div_ceil(4)
@@ -120,8 +121,8 @@ impl Demand {
             .min(self.input_bound())
     }
 
-    /// Returns the demand with these texts bounded by their tokens plus a margin, at most their
-    /// bytes; everything else is bounded by its bytes as before.
+    /// Returns the demand with the bytes of these texts replaced by their tokens plus a margin, at
+    /// most their bytes. The other bounds stay unchanged.
     pub fn counted(self, text: CountedText) -> Demand {
         let tokens = text.tokens.saturating_add(text.margin()).min(text.bytes);
         Demand {
@@ -136,7 +137,7 @@ impl Demand {
         self.max_tokens == Some(0)
     }
 
-    /// Returns Σ quantity × price of the units that are not tokens.
+    /// Returns Σ quantity × price of the units other than tokens.
     fn made_sum(&self, model: &Model) -> i128 {
         let products = self.made.iter().map(|(unit, quantity)| {
             i128::from(quantity).saturating_mul(i128::from(model.prices.per_million(unit).nanos()))
@@ -145,25 +146,25 @@ impl Demand {
     }
 }
 
-/// Maximum cost of a call.
+/// Upper bound of the cost of a call, with the output cap that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quote {
     /// Upper bound of the cost, in credits.
     pub amount: Credits,
-    /// Output tokens of one answer that the amount covers.
+    /// Maximum number of output tokens of one choice that the amount covers.
     pub output_cap: u64,
-    /// Whether the gateway must send this cap upstream because no other limit applies.
+    /// Whether the gateway must send this cap upstream, because no other limit bounds the output.
     pub must_clamp: bool,
 }
 
-/// One unit of a quote.
+/// One unit of a quote, such as input tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Unit of the quantity.
     pub unit: Unit,
     /// Maximum quantity of the unit.
     pub quantity: u64,
-    /// Price of a million units: the highest that may apply.
+    /// Price per million units: the highest price that may apply.
     pub price: Credits,
 }
 
@@ -179,7 +180,7 @@ impl Item {
 }
 
 impl Quote {
-    /// Returns the items of the quote; the amount is their sum, rounded once.
+    /// Returns the items of the quote. The amount is the sum of their costs, rounded once.
     pub fn items(&self, model: &Model, demand: &Demand) -> Vec<Item> {
         let made = demand.made.iter().map(|(unit, quantity)| Item {
             unit,
@@ -212,7 +213,7 @@ fn items(model: &Model, demand: &Demand, output_cap: u64) -> [Item; 2] {
 /// Limits of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpendLimit {
-    /// The caller's limit for the cost of the call.
+    /// The caller's limit for the cost of the call; `None` for no limit.
     pub max_cost: Option<Credits>,
     /// Credits that the account can spend.
     pub available: Credits,
@@ -233,19 +234,20 @@ impl SpendLimit {
 /// Reason why a call has no quote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuoteError {
-    /// Even with the shortest answer, the call can cost more than the caller allows.
+    /// The call can cost more than the caller's limit, even with the minimum output cap.
     Allowed {
-        /// Minimum `max_cost` for this call.
+        /// Lowest `max_cost` that covers the call with that cap.
         minimum: Credits,
     },
-    /// The account has too few credits.
+    /// The account has too few credits for the call.
     Balance {
-        /// Credits that the account needs.
+        /// Credits that the call needs.
         needed: Credits,
     },
 }
 
-/// Returns the quote of a call. The bound holds for every answer that respects the output cap.
+/// Returns the quote of a call. The amount bounds the cost of every response that respects the
+/// output cap.
 pub fn quote(model: &Model, demand: &Demand) -> Quote {
     let ceiling = model.output_ceiling();
     let known_cap = match (demand.max_tokens, ceiling) {
@@ -261,8 +263,8 @@ pub fn quote(model: &Model, demand: &Demand) -> Quote {
     }
 }
 
-/// Returns the quote for the largest output that `available` covers, at least [`MIN_CLAMP`] tokens.
-/// Only for callers without their own cap: a caller's cap is never changed because of the balance.
+/// Returns the quote for the largest output that `available` covers; `None` if that is less than
+/// [`MIN_CLAMP`] tokens or the caller sets an output cap. The balance never changes a caller's cap.
 pub fn quote_within(model: &Model, demand: &Demand, available: Credits) -> Option<Quote> {
     match demand.max_tokens {
         Some(_) => None,
@@ -270,8 +272,9 @@ pub fn quote_within(model: &Model, demand: &Demand, available: Credits) -> Optio
     }
 }
 
-/// Returns the quote within both limits. A lower `max_cost` reduces the output cap to the largest
-/// that it pays for; a balance that is too low then falls back to [`quote_within`].
+/// Returns the quote within both limits. If `max_cost` is lower than the full amount, the output
+/// cap is reduced to the largest that it pays for. If the balance is too low, the quote is that of
+/// [`quote_within`].
 pub fn quote_covered(model: &Model, demand: &Demand, limit: SpendLimit) -> Result<Quote, QuoteError> {
     let full = quote(model, demand);
     let asked = match limit.max_cost {
@@ -294,8 +297,8 @@ pub fn quote_covered(model: &Model, demand: &Demand, limit: SpendLimit) -> Resul
     quote_within(model, demand, limit.available).ok_or(QuoteError::Balance { needed: asked.amount })
 }
 
-/// Returns whether counting the text of a request may change the result, if the limits do not cover
-/// its full quote. A call that is unaffordable in any case is not counted.
+/// Whether counting the text of a request may change its quote, if the limits do not cover the full
+/// amount. The text of a call that is unaffordable in any case is not worth counting.
 pub fn is_worth_counting(model: &Model, demand: &Demand, limit: SpendLimit) -> bool {
     if model.tokenizer.is_none() {
         return false;
@@ -311,7 +314,7 @@ pub fn is_worth_counting(model: &Model, demand: &Demand, limit: SpendLimit) -> b
     !(is_small && quote_covered(model, demand, limit).is_ok())
 }
 
-/// Returns the quote for the largest output that an amount covers, if its cap is at least
+/// Returns the quote for the largest output that an amount covers; `None` if its cap is less than
 /// `minimum`.
 fn clamped(model: &Model, demand: &Demand, amount: Credits, minimum: u64) -> Option<Quote> {
     let [input, output] = items(model, demand, 1);
@@ -338,7 +341,7 @@ fn bound(model: &Model, demand: &Demand, output_cap: u64) -> Credits {
     )
 }
 
-/// Returns the estimated usage of a call without a report. Units that are not tokens count as
+/// Returns the estimated usage of a call without a usage report. Units other than tokens count as
 /// requested.
 pub fn estimated_usage(demand: &Demand, output_bytes: u64) -> Usage {
     let output = if demand.is_input_only() {

@@ -1,5 +1,5 @@
-//! Monthly statements: balance, receipts, spending and losses of an account, from its transfers
-//! alone.
+//! Monthly statements: balance, purchases, spending and losses of an account, computed from its
+//! transfers.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -18,7 +18,7 @@ pub struct Month {
 }
 
 impl Month {
-    /// Parses a month such as `2026-11`; `None` if the text is not a month.
+    /// Parses a month such as `2026-11`; `None` if the text is invalid.
     pub fn parse(text: &str) -> Option<Month> {
         let (year, month) = text.split_once('-')?;
         let digits =
@@ -39,7 +39,7 @@ impl Month {
     }
 }
 
-/// Credits of an account at one time, in nano-credits.
+/// Credits of an account at a point in time, in nano-credits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// Credits of the account, including open holds.
@@ -57,11 +57,11 @@ pub struct Statement {
     pub closing: Position,
     /// Sums of the month's transfers, by leg.
     moved: Vec<LegSum>,
-    /// Charges of the calls that ended in the month.
+    /// Charges of the calls that ended in the month, by model and endpoint.
     pub charges: Vec<ChargeSum>,
 }
 
-/// Returns how a leg changes the balance: 1, -1 or 0.
+/// Returns the sign with which a leg changes the balance: 1, -1 or 0.
 fn sign(leg: Leg) -> i128 {
     match leg {
         Leg::Grant | Leg::Promotion | Leg::Refund => 1,
@@ -109,8 +109,8 @@ impl Statement {
         found.map_or(0, |sum| sum.count)
     }
 
-    /// Returns the mismatches: opening plus movements against closing, and charges of calls against
-    /// settlements.
+    /// Returns the mismatches between the opening balance plus the movements and the closing
+    /// balance, and between the charges of calls and their settlements.
     pub fn faults(&self) -> Vec<String> {
         let movements = position(&self.moved).balance;
         let mut faults = Vec::new();
@@ -140,7 +140,7 @@ impl Statement {
     }
 }
 
-/// Returns the statement of a month; the current month ends now.
+/// Returns the statement of a month. The statement of the current month ends now.
 pub async fn statement(
     reports: &dyn ReportStore,
     account: AccountId,

@@ -1,4 +1,4 @@
-//! Releases expired holds: their process died, or storage failed when they were settled.
+//! Releases expired holds, whose process died or whose settlement failed.
 
 use tollgate_storage::LedgerStore;
 use tollgate_types::Clock;
@@ -6,7 +6,7 @@ use tollgate_types::Clock;
 /// Maximum number of holds that one pass releases.
 const BATCH: u32 = 500;
 
-/// Voids every expired hold and returns their number. A failure is logged; the next pass tries
+/// Voids every expired hold and returns their number. A failure is logged, and the next pass tries
 /// again.
 pub async fn sweep(ledger: &dyn LedgerStore, clock: &dyn Clock) -> u64 {
     let mut swept = 0;

@@ -1,9 +1,9 @@
-//! Test clocks: accounts whose time is ahead, so that a test can simulate months of renewals, debts
-//! and expiries.
+//! Test clocks: accounts whose time is ahead of real time, so that tests can simulate months of
+//! renewals, overdue payments and expiries.
 //!
-//! A test clock runs as any other clock and is ahead by the sum of its advances; it never goes
-//! back. Calls, plan and lots of the account follow it. Everything shared with other accounts
-//! follows real time.
+//! A test clock runs at the speed of real time, ahead of it by the sum of its advances, and never
+//! moves back. Calls, plan and lots of the account use its time. Everything shared with other
+//! accounts uses real time.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ use tollgate_types::{AccountId, Clock, Error, ErrorCode, Timestamp};
 use crate::plans::{GRACE, Plans, renew_all};
 use crate::refusal::no_such_account;
 
-/// Maximum of one advance.
+/// Maximum duration of one advance.
 pub const MAX_ADVANCE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// Advances test clocks and processes the events that fall due.
+/// Service that advances test clocks and processes the events that become due.
 #[derive(Clone, Copy)]
 pub struct TestClocks<'a> {
-    /// Accounts, subscriptions and lots.
+    /// Stores of accounts, subscriptions and lots.
     pub storage: &'a Storage,
-    /// The offered plans.
+    /// The currently offered plans.
     pub plans: &'a Plans,
     /// Source of subscription ids.
     pub ids: &'a IdSource,
-    /// The real time.
+    /// Clock of the real time.
     pub clock: &'a dyn Clock,
 }
 
 impl TestClocks<'_> {
-    /// Advances an account's clock to `to`, in the account's own time, and processes the due events
-    /// in their order. 404 for an unknown account; 400 without a test clock, or for a time that is
-    /// not ahead or more than 366 days ahead.
+    /// Advances an account's clock to `to`, in the account's own time, and processes the events
+    /// that are due until then, in order. 404 for an unknown account; 400 for an account without a
+    /// test clock, or for a time that is not ahead or more than 366 days ahead.
     pub async fn advance(&self, id: AccountId, to: Timestamp) -> Result<AccountChanged, Error> {
         let found = self.storage.accounts.get(id).await.map_err(Error::internal)?;
         let before = found.ok_or_else(|| no_such_account(StorageError::not_found(id)))?;
@@ -77,11 +77,11 @@ impl TestClocks<'_> {
         }
     }
 
-    /// Expires lots and renews subscriptions of an account with a test clock. A failure is logged
+    /// Expires lots and renews subscriptions of an account with a test clock. A failure is logged,
     /// and the next pass tries again.
     pub async fn catch_up(&self, account: &Account) {
         let now = account.time(self.clock.now());
-        // The query expires lots.
+        // Listing the lots expires the due ones.
         if let Err(error) = self.storage.lots.lots(account.id, now).await {
             tracing::warn!(%error, account.id = %account.id, "cannot expire credit lots");
         }
@@ -97,7 +97,8 @@ impl TestClocks<'_> {
         }
     }
 
-    /// Time of the next renewal, end of grace or expiry of a lot.
+    /// Returns the time of the next renewal, end of a grace period or expiry of a lot; `None` if
+    /// there is none.
     async fn next_event(&self, account: &Account, now: Timestamp) -> Result<Option<Timestamp>, Error> {
         let storage = self.storage;
         let subscriptions = storage.subscriptions.list(account.id).await;

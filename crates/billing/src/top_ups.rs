@@ -1,8 +1,8 @@
 //! Top-ups: credits bought through a payment provider, on its checkout page or with a saved card.
 //!
-//! The provider's events count, and they may come twice, late, in any order, or concurrently over
-//! two paths. So the grant's id derives from the provider's id of the payment: repeated events
-//! grant the credits once.
+//! The state of a payment follows from the provider's events, which may arrive twice, late, in any
+//! order, or concurrently over two paths. The id of a grant is therefore derived from the
+//! provider's id of the payment, so that repeated events grant the credits once.
 
 mod plans;
 
@@ -27,14 +27,14 @@ use crate::refusal::{invalid, no_such_account};
 
 pub use plans::{MARGIN, OpenedPlan};
 
-/// Number of consecutive failed charges that stops the automatic top-up.
+/// Number of consecutive failed charges after which automatic top-ups stop.
 pub const MAX_FAILURES: u32 = 3;
 /// Minimum age of a charge with an unknown outcome before it is retried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5 * 60);
-/// Maximum age of a charge that is retried: providers recognize a repeated idempotency key for a
+/// Maximum age of a charge that is retried. Providers recognize a repeated idempotency key for a
 /// day.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(23 * 60 * 60);
-/// Accounts and top-ups per page of a pass.
+/// Number of accounts or top-ups per page of a pass.
 const PAGE: u32 = 500;
 
 /// Price, limits and page texts of top-ups.
@@ -42,13 +42,13 @@ const PAGE: u32 = 500;
 pub struct TopUpSettings {
     /// Price of a credit.
     pub price: CreditPrice,
-    /// Minimum of one top-up.
+    /// Minimum number of credits of one top-up.
     pub min_amount: Credits,
-    /// Maximum of one top-up.
+    /// Maximum number of credits of one top-up.
     pub max_amount: Credits,
-    /// Name of the seller on pages and receipts.
+    /// Name of the seller on checkout pages and receipts.
     pub seller: String,
-    /// URL to which the provider's pages return.
+    /// URL to which the provider's pages redirect.
     pub return_url: String,
 }
 
@@ -61,22 +61,22 @@ pub struct OpenedTopUp {
     pub url: String,
 }
 
-/// Result of a payment event.
+/// Outcome of a payment event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventOutcome {
-    /// Credits are granted, now or by an earlier event.
+    /// The credits are granted, by this or an earlier event.
     Credited,
     /// The payment of a top-up failed.
     Failed,
-    /// The unspent credits of a refunded payment are withdrawn.
+    /// The unspent credits of a refunded payment were withdrawn.
     Returned,
-    /// An event of a plan was processed, now or before.
+    /// An event of a plan was processed, now or earlier.
     Plan,
-    /// The event concerns neither credits nor plans.
+    /// The event is neither about credits nor about plans.
     Ignored,
 }
 
-/// Sells credits and provider-renewed plans.
+/// Service that sells credits, and plans that the payment provider renews.
 pub struct TopUps {
     provider: Arc<dyn PaymentProvider>,
     settings: TopUpSettings,
@@ -134,14 +134,14 @@ impl TopUps {
         }
     }
 
-    /// Returns the URL of the provider's portal for receipts and cards.
+    /// Returns the URL of the provider's portal for receipts and saved cards.
     pub async fn open_portal(&self, account: AccountId) -> Result<String, Error> {
         let payer = self.payer(account).await?;
         let opened = self.provider.open_portal(&payer, &self.settings.return_url).await;
         opened.map_err(|error| unavailable(&error))
     }
 
-    /// Sets or removes the automatic top-up of an account, and resets its failure count.
+    /// Sets or removes the automatic top-up of an account, and resets its number of failures.
     pub async fn set_auto(
         &self,
         account: AccountId,
@@ -161,8 +161,8 @@ impl TopUps {
         Ok(auto)
     }
 
-    /// Processes an event of the payment provider. `signature` is the value of the provider's
-    /// header.
+    /// Verifies and processes an event of the payment provider. `signature` is the value of the
+    /// provider's signature header.
     pub async fn receive(&self, signature: Option<&str>, body: &[u8]) -> Result<EventOutcome, Error> {
         let event = self.provider.read_event(signature, body, self.clock.now());
         let event = event.map_err(|fault| {
@@ -198,9 +198,9 @@ impl TopUps {
         }
     }
 
-    /// Tops up the low balances and retries charges with an unknown outcome. Several nodes may run
-    /// it concurrently: an account has at most one pending charge. A failure is logged and the next
-    /// pass tries again.
+    /// Tops up the low balances and retries charges with an unknown outcome. Several nodes may call
+    /// this concurrently, because an account has at most one pending charge. A failure is logged,
+    /// and the next pass tries again.
     pub async fn fill_up(&self) {
         if let Err(error) = self.retry_pending().await {
             tracing::warn!(%error, "cannot read the pending charges");
@@ -240,8 +240,8 @@ impl TopUps {
         if !created.map_err(no_such_account)? {
             return Ok(());
         }
-        // The created top-up excludes other nodes, and any earlier one is finished: the checks
-        // above may be outdated.
+        // The created top-up excludes other nodes, and any earlier top-up has ended. The checks
+        // above may be outdated, so they are repeated.
         if !self.is_low(&auto).await? || !fits(self.used_this_month(account).await?) {
             return self.fail(new.id, "not_needed").await;
         }
@@ -299,7 +299,7 @@ impl TopUps {
         Ok(())
     }
 
-    /// Grants the paid credits to the account, once.
+    /// Grants the paid credits to the account. Repeated calls for a payment grant the credits once.
     async fn credit(&self, paid: &Paid) -> Result<(), Error> {
         let top_up = self.find(paid.top_up).await?;
         let credits = self.bought(&top_up, paid.money)?;
@@ -332,8 +332,8 @@ impl TopUps {
         Ok(())
     }
 
-    /// Returns the credits of a payment: the agreed amount, or by today's price if another amount
-    /// was paid.
+    /// Returns the credits of a payment: the agreed credits, or those at the current price if
+    /// another amount was paid.
     fn bought(&self, top_up: &TopUp, money: Money) -> Result<Credits, Error> {
         let promised = (money == top_up.money).then_some(top_up.credits);
         let credits = promised.or_else(|| self.settings.price.credits_for(money));
@@ -380,7 +380,8 @@ impl TopUps {
         set.map_err(Error::internal)
     }
 
-    /// Withdraws the unspent credits of a refunded payment. A refunded plan invoice withdraws none.
+    /// Withdraws the unspent credits of a refunded payment. For the payment of a plan invoice,
+    /// withdraws none.
     async fn withdraw_refunded(&self, reference: &str, total: Money) -> Result<EventOutcome, Error> {
         let found = self.storage.top_ups.by_reference(reference).await;
         let Some(top_up) = found.map_err(Error::internal)? else {
@@ -464,7 +465,7 @@ impl TopUps {
         format!("{credits} credits, {}", self.settings.seller)
     }
 
-    /// Returns the provider's id of the account and creates it if there is none.
+    /// Returns the id of the account at the provider; creates it if there is none.
     async fn payer(&self, account: AccountId) -> Result<String, Error> {
         let (store, name) = (&self.storage.top_ups, self.provider.name());
         if let Some(payer) = store.payer(account, name).await.map_err(Error::internal)? {
@@ -488,7 +489,7 @@ impl TopUps {
     }
 }
 
-/// Returns the start of the month in UTC.
+/// Returns the start of the calendar month in UTC.
 fn month_of(now: Timestamp) -> Timestamp {
     let begin = || {
         let now = jiff::Timestamp::from_microsecond(now.as_micros())
@@ -504,7 +505,8 @@ fn month_of(now: Timestamp) -> Timestamp {
     begin().map_or(now, Timestamp::from_micros)
 }
 
-/// Returns 404, so that the provider sends the event again: the top-up may be stored by then.
+/// Returns a 404 error, so that the provider sends the event again: the top-up may be stored by
+/// then.
 fn unknown() -> Error {
     Error::new(ErrorCode::NotFound, "There is no such top-up.")
 }

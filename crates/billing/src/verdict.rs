@@ -1,20 +1,21 @@
-//! The charge table of docs/money.md, for every format and modality of text.
+//! The charge table of docs/money.md: the usage that a call is charged for, by its end and by the
+//! usage that the upstream reported.
 
 use tollgate_types::usage::Outcome;
 use tollgate_types::{Unit, Usage};
 
 use crate::quote::{Demand, estimated_usage, output_tokens};
 
-/// End of a call, as the gateway saw it.
+/// End of a call, as observed by the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The answer is complete.
+    /// The response is complete.
     Complete,
-    /// The caller left; the upstream's answer was read to its end.
+    /// The caller disconnected; the upstream's response was read to its end.
     CallerGoneDrained,
-    /// The caller left and the upstream was cut off.
+    /// The caller disconnected and the upstream request was closed.
     CallerGoneCut,
-    /// The gateway ended the answer at its cap and closed the upstream request.
+    /// The gateway ended the response at its cap and closed the upstream request.
     Stopped,
     /// The upstream failed.
     UpstreamError,
@@ -25,16 +26,17 @@ pub enum Ending {
 /// Usage evidence of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// Usage reported by the upstream. `None` is not zero.
+    /// Usage reported by the upstream; `None` if it reported none, which differs from zero.
     pub reported: Option<Usage>,
     /// Output bytes received from the upstream.
     pub output_bytes: u64,
-    /// Stream events with output. Servers send at least one token in each.
+    /// Number of stream events with output. Servers send at least one token in each.
     pub output_events: u64,
 }
 
 impl Evidence {
-    /// Returns the output tokens of a stream that was cut before its final report.
+    /// Returns the estimated number of output tokens of a stream that was cut before its final
+    /// usage report.
     fn output_so_far(&self) -> u64 {
         output_tokens(self.output_bytes).max(self.output_events)
     }
@@ -51,9 +53,10 @@ pub struct Verdict {
     pub outcome: Outcome,
 }
 
-/// Returns the charged usage of a call. A call that its upstream fails costs nothing, even after
-/// output or a report. Any other call costs the reported usage, even without output. Without a
-/// report the usage is estimated; a report without output is completed if text arrived.
+/// Returns the charged usage of a call. A call whose upstream failed costs nothing, even after
+/// output or a usage report. Any other call costs the reported usage, even without output; a cut
+/// response costs at least the output that arrived. Without a report, the usage is estimated. If
+/// text arrived, a report without output tokens is completed.
 pub fn verdict(ending: Ending, evidence: &Evidence, demand: &Demand) -> Verdict {
     let outcome = match ending {
         Ending::Complete | Ending::Stopped => Outcome::Ok,
@@ -74,13 +77,13 @@ pub fn verdict(ending: Ending, evidence: &Evidence, demand: &Demand) -> Verdict 
             estimated: false,
             outcome,
         },
-        // The answer was cut: more may have arrived than was reported.
+        // The response was cut: the upstream may have generated more output than it reported.
         Some(usage) if is_cut => Verdict {
             usage: with_output(usage, evidence.output_so_far()),
             estimated: usage.total_output() < evidence.output_so_far(),
             outcome,
         },
-        // Text arrived, so that a report without any output is wrong.
+        // Text arrived, so that a report without output tokens is wrong.
         Some(usage) if has_text && usage.total_output() == 0 => Verdict {
             usage: match usage.is_zero() {
                 true => estimated_usage(demand, evidence.output_bytes),
@@ -111,7 +114,7 @@ pub fn verdict(ending: Ending, evidence: &Evidence, demand: &Demand) -> Verdict 
 }
 
 impl Ending {
-    /// Whether the call failed at its upstream and so costs nothing.
+    /// Whether the call failed at its upstream, so that it costs nothing.
     pub fn is_upstream_failure(self) -> bool {
         matches!(self, Ending::UpstreamError | Ending::Timeout)
     }
@@ -199,7 +202,7 @@ mod tests {
             is(&unknown, estimated, true);
             is(&silent, input_alone, true);
             is(&empty, Usage::tokens(90, 0), false);
-            // A report of zero counts as no report if text arrived.
+            // If text arrived, a report of zero counts as no report.
             if ending != Ending::Stopped {
                 let usage = match ending {
                     Ending::CallerGoneCut => Usage::tokens(0, 10),
@@ -227,7 +230,7 @@ mod tests {
                 false,
             ),
             (DEMAND, no_output, 0, Usage::tokens(90, 0), false),
-            // Bytes of vectors are no output.
+            // The bytes of vectors do not count as output.
             (vectors, no_output, 40, Usage::tokens(90, 0), false),
             (vectors, Some(Usage::ZERO), 40, Usage::ZERO, false),
         ] {

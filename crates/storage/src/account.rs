@@ -14,11 +14,12 @@ pub struct Account {
     pub id: AccountId,
     /// Name shown to operators; not unique.
     pub name: String,
-    /// Whether its keys work, or it is suspended or closed.
+    /// State of the account, which determines whether its keys work.
     pub state: AccountState,
     /// Limits of this account; `None` where the configured default applies.
     pub limits: Limits,
-    /// How far its test clock is ahead; `None` for an account without a test clock.
+    /// Offset of the account's test clock, which is ahead of real time; `None` for an account
+    /// without a test clock.
     pub test_clock: Option<Duration>,
     /// Time when the account was created.
     pub created_at: Timestamp,
@@ -31,7 +32,7 @@ impl Account {
         at.plus(self.test_clock.unwrap_or_default())
     }
 
-    /// Returns `Conflict` if the account is closed.
+    /// Returns a `Conflict` error if the account is closed.
     pub fn refuse_closed(&self) -> Result<()> {
         match self.state {
             AccountState::Closed => Err(StorageError::new(
@@ -46,13 +47,13 @@ impl Account {
 /// Reasons that prevent an account from being closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct CloseBlockers {
-    /// Whether its keys still work.
+    /// Whether the account is active, so that its keys work.
     pub is_active: bool,
-    /// Holds of running calls.
+    /// Number of holds of running calls.
     pub calls: u64,
-    /// Jobs and batches that have not ended.
+    /// Number of jobs and batches that have not ended.
     pub jobs: u64,
-    /// Subscriptions that are active or past due.
+    /// Number of subscriptions that are active or past due.
     pub subscriptions: u64,
 }
 
@@ -63,7 +64,7 @@ impl CloseBlockers {
     }
 }
 
-/// The outcome of an attempt to close an account.
+/// Outcome of an attempt to close an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseOutcome {
     /// The account is closed.
@@ -72,20 +73,20 @@ pub enum CloseOutcome {
     Refused(CloseBlockers),
 }
 
-/// State of an account: whether its keys work.
+/// State of an account, which determines whether its keys work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccountState {
-    /// Its keys work.
+    /// The account's keys work.
     Active,
-    /// They answer 401 `invalid_api_key`.
+    /// The account's keys do not work: requests fail with 401 `invalid_api_key`.
     Suspended,
-    /// Its keys are revoked and its personal data is removed; only its ledger and usage rows are
-    /// left.
+    /// The account's keys are revoked and its personal data is removed; only its ledger, its usage
+    /// rows and its entries in the audit log remain.
     Closed,
 }
 
 impl AccountState {
-    /// Name used in storage.
+    /// Returns the name used in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             AccountState::Active => "active",
@@ -106,16 +107,16 @@ impl AccountState {
     }
 }
 
-/// Limits of an account; `None` where the default applies.
+/// Limits of an account; `None` where the configured default applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// Requests per minute.
+    /// Maximum number of requests per minute.
     pub rpm: Option<u32>,
-    /// Tokens per minute.
+    /// Maximum number of tokens per minute.
     pub tpm: Option<u64>,
-    /// Keys that are not revoked.
+    /// Maximum number of keys that are not revoked.
     pub keys: Option<u32>,
-    /// GPUs that may be in use simultaneously.
+    /// Maximum number of GPUs in use simultaneously.
     pub gpus: Option<u32>,
     /// Maximum number of hosted agents.
     pub agents: Option<u32>,
@@ -123,27 +124,27 @@ pub struct Limits {
     pub chats: Option<u32>,
     /// Maximum number of stored files.
     pub files: Option<u32>,
-    /// GiB of all stored files together.
+    /// Maximum total size of all stored files, in GiB.
     pub files_gib: Option<u32>,
-    /// Tokens that its unfinished batches may consume together.
+    /// Maximum number of tokens that all unfinished batches may consume together.
     pub batch_tokens: Option<u64>,
 }
 
-/// A change of an account; `None` leaves a field unchanged. A limit of `Some(None)` is removed, so
-/// that the default applies.
+/// A change to an account; `None` leaves a field unchanged. `Some(None)` removes a limit, so that
+/// the default applies.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct AccountChange {
     /// New name shown to operators.
     pub name: Option<String>,
     /// New state: active, suspended or closed.
     pub state: Option<AccountState>,
-    /// Requests per minute.
+    /// Maximum number of requests per minute.
     pub rpm: Option<Option<u32>>,
-    /// Tokens per minute.
+    /// Maximum number of tokens per minute.
     pub tpm: Option<Option<u64>>,
-    /// Keys that are not revoked.
+    /// Maximum number of keys that are not revoked.
     pub keys: Option<Option<u32>>,
-    /// GPUs that may be in use simultaneously.
+    /// Maximum number of GPUs in use simultaneously.
     pub gpus: Option<Option<u32>>,
     /// Maximum number of hosted agents.
     pub agents: Option<Option<u32>>,
@@ -151,12 +152,12 @@ pub struct AccountChange {
     pub chats: Option<Option<u32>>,
     /// Maximum number of stored files.
     pub files: Option<Option<u32>>,
-    /// GiB of all stored files together.
+    /// Maximum total size of all stored files, in GiB.
     pub files_gib: Option<Option<u32>>,
-    /// Tokens that its unfinished batches may consume together.
+    /// Maximum number of tokens that all unfinished batches may consume together.
     pub batch_tokens: Option<Option<u64>>,
-    /// How far its test clock is ahead. A test clock never moves back, and an account without one
-    /// gets none.
+    /// New offset of the test clock. A smaller offset than the current one has no effect, and
+    /// neither has an offset for an account without a test clock.
     pub test_clock: Option<Duration>,
 }
 
@@ -198,25 +199,25 @@ pub struct AccountChanged {
 /// Stores accounts and their limits.
 #[async_trait]
 pub trait AccountStore: Send + Sync {
-    /// Creates the account with an empty ledger. `Conflict` when the id exists.
+    /// Creates the account with an empty ledger. `Conflict` if the id exists.
     async fn create(&self, account: Account) -> Result<()>;
 
     /// Returns the account; `None` if it does not exist.
     async fn get(&self, id: AccountId) -> Result<Option<Account>>;
 
-    /// Lists accounts in order of id, after `after`, at most `limit`.
+    /// Lists up to `limit` accounts with an id greater than `after`, sorted by id.
     async fn list(&self, after: Option<AccountId>, limit: u32) -> Result<Vec<Account>>;
 
-    /// Lists the accounts that have a test clock, in order of id.
+    /// Lists the accounts that have a test clock, sorted by id.
     async fn with_test_clocks(&self) -> Result<Vec<Account>>;
 
-    /// Changes the account. Concurrent changes are applied one after another, so none is lost.
-    /// `NotFound` when the account does not exist, `Conflict` when it is closed.
+    /// Changes the account. Concurrent changes are applied one after another, so that none is lost.
+    /// `NotFound` if the account does not exist, `Conflict` if it is closed.
     async fn change(&self, id: AccountId, change: AccountChange) -> Result<AccountChanged>;
 
-    /// Closes a suspended account without calls, jobs and subscriptions: revokes its keys and
-    /// removes its name, members, alerts, notices, stored answers, jobs, files, media, calibrations
-    /// and notes. Ledger, usage rows and the audit log stay. Closing a closed account again removes
-    /// data written since. `NotFound` when the account does not exist.
+    /// Closes a suspended account without running calls, jobs and subscriptions: revokes its keys
+    /// and removes its name, members, alerts, notices, stored responses, jobs, files, media,
+    /// calibrations and notes. Ledger, usage rows and the audit log remain. Closing a closed
+    /// account again removes data written since. `NotFound` if the account does not exist.
     async fn close_account(&self, id: AccountId, at: Timestamp) -> Result<CloseOutcome>;
 }

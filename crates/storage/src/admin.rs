@@ -1,4 +1,5 @@
-//! Administrators of the gateway. Only a keyed digest of a token is stored.
+//! Administrators of the gateway. Of each token, only a keyed digest and the last four characters
+//! are stored.
 
 use async_trait::async_trait;
 use tollgate_types::{AdminId, Timestamp};
@@ -10,11 +11,11 @@ use crate::subscription::names;
 names! {
     /// Permissions of an administrator.
     Role {
-        /// Read access to everything.
+        /// Read access to all resources.
         Viewer = "viewer",
-        /// Read access; suspend accounts, create and revoke keys, set limits.
+        /// Read access, and permission to suspend accounts, create and revoke keys, and set limits.
         Support = "support",
-        /// Read access; move credits: grants, refunds, plans, prices.
+        /// Read access, and permission to move credits: grants, refunds, plans and prices.
         Billing = "billing",
         /// All permissions, including the management of administrators.
         Owner = "owner",
@@ -43,18 +44,18 @@ pub struct Admin {
 /// Stores administrators and their token digests.
 #[async_trait]
 pub trait AdminStore: Send + Sync {
-    /// Stores the administrator. `Conflict` when one that is not revoked has the name, or any has
-    /// the id or digest.
+    /// Stores the administrator. `Conflict` if an unrevoked administrator has the name, or any
+    /// administrator has the id or the digest.
     async fn create(&self, admin: Admin) -> Result<()>;
 
-    /// Finds the administrator whose token's digest has these first 16 bytes, revoked or not. The
-    /// caller compares the whole digest in constant time.
+    /// Returns the administrator whose token digest begins with these 16 bytes, revoked or not;
+    /// `None` if there is none. The caller must compare the whole digest in constant time.
     async fn find(&self, digest_prefix: [u8; 16]) -> Result<Option<Admin>>;
 
-    /// Lists all administrators in order of id, including revoked ones.
+    /// Lists all administrators, including revoked ones, sorted by id.
     async fn list(&self) -> Result<Vec<Admin>>;
 
-    /// Revokes the administrator and returns it; the time of the first revocation stays. `NotFound`
-    /// when it does not exist.
+    /// Revokes the administrator and returns it. Revoking it again retains the time of the first
+    /// revocation. `NotFound` if it does not exist.
     async fn revoke(&self, id: AdminId, at: Timestamp) -> Result<Admin>;
 }

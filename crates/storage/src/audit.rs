@@ -1,4 +1,4 @@
-//! Visitor over all ledger rows, used by `tollgate ledger check`.
+//! Visitor over all ledger rows, used by `tollgate ledger check` and `tollgate ledger audit`.
 
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp};
@@ -10,22 +10,23 @@ use crate::refund::Refund;
 use crate::subscription::PlanUse;
 use crate::usage::{UsagePart, UsageRow};
 
-/// The ledger accounts of a tenant.
+/// The ledger accounts of one tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LedgerAccount {
-    /// Counterpart of purchases and grants. Its balance goes down as credits are bought or granted.
+    /// Counterpart of purchases and grants. The balance decreases as credits are bought or granted,
+    /// and is never positive.
     Cash,
-    /// Credits that the tenant can spend. Never below zero.
+    /// Credits that the tenant can spend; never below zero.
     Credits,
-    /// Credits held by running calls. Never below zero.
+    /// Credits and allowance held by running calls; never below zero.
     Hold,
     /// Charges of calls that credits paid.
     RevenueUsage,
-    /// Cost of calls beyond their hold, borne by the operator. It goes down.
+    /// Cost of calls beyond their hold, borne by the operator. The balance is never positive.
     ExpenseOverrun,
-    /// Unused allowance of the open week of a plan. Never below zero.
+    /// Unused allowance of the open week of a plan; never below zero.
     Allowance,
-    /// Source of allowances. It goes down.
+    /// Source of allowances. The balance is never positive.
     GrantPlan,
     /// Charges of calls that allowances paid.
     RevenueIncluded,
@@ -33,14 +34,14 @@ pub enum LedgerAccount {
     RevenuePlan,
     /// Unused allowances of closed weeks, and unspent credits of expired lots.
     Breakage,
-    /// Promotional credits given by the operator. It goes down.
+    /// Promotional credits given by the operator. The balance is never positive.
     ExpenseGoodwill,
-    /// Refunds of charges. It goes down.
+    /// Refunds of charges. The balance is never positive.
     RevenueRefunds,
-    /// Credits that nodes have leased for the calls that they serve. Never below zero.
+    /// Credits that nodes have leased for the calls that they serve; never below zero.
     Lease,
-    /// Cost of calls that a node reported after its lease was gone, borne by the operator. It goes
-    /// down.
+    /// Cost of calls that a node reported after its lease had been reclaimed, borne by the
+    /// operator. The balance is never positive.
     ExpenseCrashLoss,
 }
 
@@ -63,7 +64,7 @@ impl LedgerAccount {
         LedgerAccount::ExpenseCrashLoss,
     ];
 
-    /// Name used in storage.
+    /// Returns the name used in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             LedgerAccount::Cash => "cash",
@@ -99,19 +100,20 @@ impl LedgerAccount {
     }
 }
 
-/// A stored balance of one ledger account.
+/// Stored balance of one ledger account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerBalance {
     /// Ledger account of the balance.
     pub account: LedgerAccount,
-    /// Balance in nano-credits; negative for accounts that go down.
+    /// Balance in nano-credits; negative for the sources of credits, such as
+    /// [`LedgerAccount::Cash`].
     pub balance: Credits,
 }
 
-/// The operation that a transfer belongs to.
+/// Operation that a transfer belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransferSubject {
-    /// A hold; the leg tells the step.
+    /// A hold. The leg of the transfer determines the step, such as hold, settlement or release.
     Hold(HoldId),
     /// A grant of credits from outside.
     Grant(TransferId),
@@ -128,7 +130,7 @@ pub enum TransferSubject {
 }
 
 impl TransferSubject {
-    /// Name used in storage.
+    /// Returns the name used in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             TransferSubject::Hold(_) => "hold",
@@ -154,7 +156,7 @@ impl TransferSubject {
         }
     }
 
-    /// Parses the name used in storage, with the id.
+    /// Returns the subject with this stored name and id; `None` if the name is unknown.
     pub fn parse(name: &str, entry: u128) -> Option<Self> {
         match name {
             "hold" => Some(TransferSubject::Hold(HoldId::from_u128(entry))),
@@ -169,7 +171,7 @@ impl TransferSubject {
     }
 }
 
-/// Step of an operation; each step is one transfer.
+/// Step of an operation. Each step is one transfer, between the accounts that the variants name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Leg {
     /// `cash → credits`.
@@ -188,7 +190,7 @@ pub enum Leg {
     SettleIncluded,
     /// `hold → allowance`.
     ReleaseAllowance,
-    /// `hold → breakage`: the week is closed.
+    /// `hold → breakage`: the week of the held allowance is closed.
     ReleaseBreakage,
     /// `grant:plan → allowance`.
     OpenWindow,
@@ -214,12 +216,13 @@ pub enum Leg {
     HoldLease,
     /// `hold → lease`.
     ReleaseLease,
-    /// `expense:crash_loss → revenue:usage`: the lease was gone when the call was reported.
+    /// `expense:crash_loss → revenue:usage`: the lease had been reclaimed when the call was
+    /// reported.
     CrashLoss,
     /// `credits → expense:goodwill`: the unspent rest of a promotion is withdrawn.
     RevokePromotion,
     /// `hold → credits` while the job of the hold still runs: the part that the job can no longer
-    /// cost. Numbered from 0.
+    /// cost. The value is the number of the release, from 0.
     ReleaseEarly(u8),
 }
 
@@ -247,7 +250,7 @@ const EARLY_RELEASE_NAMES: [&str; MAX_EARLY_RELEASES as usize] = [
 ];
 
 impl Leg {
-    /// All steps that happen at most once for a subject.
+    /// All steps except the numbered early releases. Each occurs at most once for a subject.
     const UNNUMBERED: [Leg; 23] = [
         Leg::Grant,
         Leg::Hold,
@@ -281,7 +284,7 @@ impl Leg {
             .chain((0..MAX_EARLY_RELEASES).map(Leg::ReleaseEarly))
     }
 
-    /// Name shown to users.
+    /// Returns the name shown to users.
     pub fn as_str(self) -> &'static str {
         match self {
             Leg::ReleaseEarly(number) => EARLY_RELEASE_NAMES
@@ -314,12 +317,12 @@ impl Leg {
         }
     }
 
-    /// Parses the name.
+    /// Parses the name shown to users.
     pub fn parse(name: &str) -> Option<Self> {
         Leg::all().find(|leg| leg.as_str() == name)
     }
 
-    /// Number used in storage.
+    /// Returns the number used in storage.
     pub const fn as_i16(self) -> i16 {
         match self {
             Leg::Grant => 0,
@@ -391,9 +394,9 @@ pub struct TransferRow {
     pub subject: TransferSubject,
     /// Step of that operation.
     pub leg: Leg,
-    /// Ledger account that loses the amount.
+    /// Ledger account whose balance decreases by the amount.
     pub debit: LedgerAccount,
-    /// Ledger account that gains the amount.
+    /// Ledger account whose balance increases by the amount.
     pub credit: LedgerAccount,
     /// Amount in nano-credits, above zero.
     pub amount: Credits,
@@ -401,22 +404,22 @@ pub struct TransferRow {
     pub created_at: Timestamp,
     /// Price version that applied, for transfers of a call.
     pub price_version: Option<PriceVersion>,
-    /// Place in the account's chain; `None` for transfers older than the chain.
+    /// Position in the account's chain; `None` for transfers older than the chain.
     pub link: Option<Link>,
 }
 
-/// A hold that is not resolved.
+/// A hold that was neither settled nor released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenHold {
     /// Id of the hold and of its later usage row.
     pub id: HoldId,
-    /// Credits and allowance held now, without early releases.
+    /// Held credits and allowance, less early releases.
     pub amount: Credits,
     /// Part of the amount that comes from a plan's allowance.
     pub allowance: Credits,
     /// Plan that applied when the hold was taken.
     pub plan: Option<PlanUse>,
-    /// Time when the sweep may void it.
+    /// Time when the sweep may void the hold.
     pub expires_at: Timestamp,
 }
 
@@ -431,42 +434,42 @@ pub struct OpenLease {
     pub in_flight: Credits,
     /// Time until which the node may take holds from the lease.
     pub expires_at: Timestamp,
-    /// Time when another node closes it, even if its node has not reported.
+    /// Time when another node may close the lease, even if its node has not reported.
     pub reclaim_at: Timestamp,
 }
 
-/// Receives all ledger rows. For each account, in this order: `account`, its `balance`s, its
-/// `chain`, its `lot`s, its open `lease`s and `hold`s, its `refund`s, its `line`s, its `transfer`s,
-/// `part`s and `usage` rows, `account_end`. Transfers, parts and usage rows come in ascending order
-/// of the 128 bits of their subject, a call's transfers before its parts and both before its usage
-/// row. All `price`s come before the first account.
+/// Receives all ledger rows. The rows of an account arrive in this order: `account`, its
+/// `balance`s, its `chain`, its `lot`s, its open `lease`s and `hold`s, its `refund`s, its `line`s,
+/// its `transfer`s, `part`s and `usage` rows, `account_end`. Transfers, parts and usage rows arrive
+/// in ascending order of the 128 bits of their subject; a call's transfers precede its parts, and
+/// both precede its usage row. All `price`s precede the first account.
 pub trait AuditVisitor: Send {
-    /// A price version.
+    /// Receives a price version with its model.
     fn price(&mut self, version: PriceVersion, model: &str, prices: &Prices);
     /// Starts the rows of an account.
     fn account(&mut self, account: AccountId);
-    /// A stored balance of the account.
+    /// Receives a stored balance of the account.
     fn balance(&mut self, balance: LedgerBalance);
-    /// The stored state of the account's chain.
+    /// Receives the stored state of the account's chain.
     fn chain(&mut self, chain: Chain);
-    /// A lot of the account, spent or not.
+    /// Receives a lot of the account, spent or not.
     fn lot(&mut self, lot: &Lot);
-    /// An open lease of the account.
+    /// Receives an open lease of the account.
     fn lease(&mut self, lease: OpenLease);
-    /// An open hold of the account.
+    /// Receives an open hold of the account.
     fn hold(&mut self, hold: OpenHold);
-    /// A transfer of the account.
+    /// Receives a transfer of the account.
     fn transfer(&mut self, transfer: TransferRow);
-    /// A part of a usage row of the account.
+    /// Receives a part of a usage row of the account.
     fn part(&mut self, row: HoldId, part: &UsagePart);
-    /// A usage row of the account.
+    /// Receives a usage row of the account.
     fn usage(&mut self, row: &UsageRow);
-    /// A refund of the account.
+    /// Receives a refund of the account.
     fn refund(&mut self, refund: &Refund);
-    /// A batch line of the account, possibly still running.
+    /// Receives a batch line of the account, possibly still running.
     fn line(&mut self, line: &ChargedLine);
     /// Ends the rows of the account.
     fn account_end(&mut self);
-    /// A row that cannot be read: a name or number outside its range.
+    /// Reports a row that cannot be decoded, because a name or number is outside its range.
     fn unreadable(&mut self, what: String);
 }

@@ -1,4 +1,4 @@
-//! The audit log: one entry for each change by an operator. It is append-only and contains no
+//! The audit log: one entry for each change by an operator. The log is append-only and contains no
 //! secrets.
 
 use async_trait::async_trait;
@@ -6,10 +6,10 @@ use tollgate_types::{AccountId, AdminId, AuditId, RequestId, Timestamp};
 
 use crate::Result;
 
-/// A change, or an attempt to make one.
+/// A change, or an attempt to make a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// Id; later entries have higher ones.
+    /// Unique id; later entries have greater ids.
     pub id: AuditId,
     /// Time of the change.
     pub at: Timestamp,
@@ -26,11 +26,11 @@ pub struct AuditEntry {
     pub account: Option<AccountId>,
     /// Id or name of the changed object; may be empty.
     pub object: String,
-    /// Object before the change, as a JSON object.
+    /// State of the object before the change, as a JSON object.
     pub before: Option<String>,
-    /// Object after the change, as a JSON object.
+    /// State of the object after the change, as a JSON object.
     pub after: Option<String>,
-    /// Request that made the change.
+    /// Id of the request that made the change.
     pub request: Option<RequestId>,
     /// `done`, or the error code of a refused or failed change.
     pub outcome: String,
@@ -39,23 +39,23 @@ pub struct AuditEntry {
 /// Filter for audit entries; `None` matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// Entries about this account.
+    /// Only entries about this account.
     pub account: Option<AccountId>,
-    /// Entries of the actor with this name.
+    /// Only entries of the actor with this name.
     pub actor: Option<String>,
-    /// Entries with this action.
+    /// Only entries with this action.
     pub action: Option<String>,
-    /// Entries at or after this instant.
+    /// Only entries at or after this time.
     pub since: Option<Timestamp>,
 }
 
 /// Stores the audit log, append-only.
 #[async_trait]
 pub trait AuditLog: Send + Sync {
-    /// Appends an entry, durably when it returns. `Conflict` when the id exists.
+    /// Appends an entry; the entry is durable when the call returns. `Conflict` if the id exists.
     async fn append(&self, entry: AuditEntry) -> Result<()>;
 
-    /// Lists entries in descending order of id, before `before`, at most `limit`.
+    /// Lists up to `limit` entries with an id less than `before`, in descending order of id.
     async fn list(&self, filter: AuditFilter, before: Option<AuditId>, limit: u32)
     -> Result<Vec<AuditEntry>>;
 }

@@ -1,5 +1,5 @@
-//! Lines of batches: the result and the cost of each. A batch is a job, and its charge is the sum
-//! of its lines; so the lines stay when their content is deleted.
+//! Lines of batches, with the result and the cost of each line. A batch is a job, and its charge is
+//! the sum of the charges of its lines; so the lines remain when their content is deleted.
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, Credits, HoldId, JobId, PriceVersion, Timestamp, Usage};
@@ -9,7 +9,7 @@ use crate::{JobLease, Result};
 /// State of a line that was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineState {
-    /// The line may have been executed. It is never started again.
+    /// The line may have been executed, and is never started again.
     Started,
     /// The request of the line succeeded.
     Done,
@@ -18,7 +18,7 @@ pub enum LineState {
 }
 
 impl LineState {
-    /// Name used in storage.
+    /// Returns the name used in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             LineState::Started => "begun",
@@ -35,14 +35,14 @@ impl LineState {
     }
 }
 
-/// A line of a batch that was started.
+/// A started line of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchLine {
-    /// Its place among the requests of the batch, from 0.
+    /// Index of the line among the requests of the batch, from 0.
     pub number: u32,
     /// State of the line.
     pub state: LineState,
-    /// Result of the line, sealed; empty after it was deleted.
+    /// Result of the line, sealed; empty after the result was deleted.
     pub content: Vec<u8>,
     /// Price version of the line.
     pub price_version: PriceVersion,
@@ -50,25 +50,25 @@ pub struct BatchLine {
     pub usage: Usage,
     /// Amount that the caller pays.
     pub charge: Credits,
-    /// Cost beyond the charge; the operator bears it.
+    /// Cost beyond the charge, borne by the operator.
     pub overrun: Credits,
-    /// Part of the batch's hold that belongs to the line; zero if not known.
+    /// Part of the batch's hold that belongs to the line; zero if unknown.
     pub held: Credits,
 }
 
 /// Number of lines by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
-    /// Lines that are running.
+    /// Number of lines that are running.
     pub started: u64,
-    /// Lines that succeeded.
+    /// Number of lines that succeeded.
     pub done: u64,
-    /// Lines that failed.
+    /// Number of lines that failed.
     pub failed: u64,
 }
 
 impl LineCounts {
-    /// Adds `count` lines of a state.
+    /// Adds `count` lines in this state.
     pub fn add(&mut self, state: LineState, count: u64) {
         match state {
             LineState::Started => self.started += count,
@@ -78,7 +78,7 @@ impl LineCounts {
     }
 }
 
-/// The ledger's view of a line: its part of the charge of the batch's hold.
+/// A line as the ledger needs it: its part of the charge of the batch's hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChargedLine {
     /// The hold of the batch.
@@ -89,37 +89,36 @@ pub struct ChargedLine {
     pub usage: Usage,
     /// Amount that the caller pays.
     pub charge: Credits,
-    /// Cost beyond the charge; the operator bears it.
+    /// Cost beyond the charge, borne by the operator.
     pub overrun: Credits,
 }
 
-/// Stores lines. A write with an expired or lost lease is a `Conflict`.
+/// Stores batch lines. A write with an expired or lost lease is a `Conflict`.
 #[async_trait]
 pub trait BatchStore: Send + Sync {
-    /// Records that a line is about to be executed; returns false if it was started before.
+    /// Records that a line is about to be executed; returns `false` if the line was started before.
     async fn begin(&self, lease: JobLease, number: u32, version: PriceVersion, at: Timestamp)
     -> Result<bool>;
 
-    /// Records the result of a started line. `Conflict` when the line was not started, or has
-    /// ended.
+    /// Records the result of a started line. `Conflict` if the line was not started or has ended.
     async fn end(&self, lease: JobLease, line: BatchLine, at: Timestamp) -> Result<()>;
 
-    /// Records progress of a batch: resets its count of process deaths.
+    /// Records that a batch has made progress: resets its number of process deaths to zero.
     async fn reset_deaths(&self, lease: JobLease) -> Result<()>;
 
     /// Returns the part of a batch's hold that its ended lines did not use.
     async fn unused_hold(&self, account: AccountId, batch: JobId) -> Result<Credits>;
 
-    /// Returns the ledger's view of the lines that a hold pays for. For operators: it may read all
-    /// lines of the account.
+    /// Returns the usage and costs of the lines that a hold pays for. For operators: the call may
+    /// read all lines of the account.
     async fn charged(&self, account: AccountId, hold: HoldId) -> Result<Vec<ChargedLine>>;
 
-    /// Returns the number of lines of a batch by state.
+    /// Returns the number of lines of a batch in each state.
     async fn counts(&self, account: AccountId, batch: JobId) -> Result<LineCounts>;
 
-    /// Returns the state of each started line, in order of number.
+    /// Returns the number and the state of each started line, sorted by number.
     async fn states(&self, account: AccountId, batch: JobId) -> Result<Vec<(u32, LineState)>>;
 
-    /// Returns started lines in order of number, beginning at `from`, at most `limit`.
+    /// Lists up to `limit` started lines with a number of at least `from`, sorted by number.
     async fn lines(&self, account: AccountId, batch: JobId, from: u32, limit: u32) -> Result<Vec<BatchLine>>;
 }

@@ -1,5 +1,5 @@
-//! Blobs: the bytes of media and files. The engine chooses their location; [`crate::media`] stores
-//! their metadata.
+//! Blobs: the bytes of media and files. The engine determines their location; [`crate::media`] and
+//! [`crate::file`] store their metadata.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,8 +12,8 @@ use tollgate_types::AccountId;
 
 use crate::{Result, StorageError, StorageErrorKind};
 
-/// The key of an object. Only the gateway generates keys, and never the same one twice. A key
-/// begins with the account, so that no account can read another's objects.
+/// Key of an object. Only the gateway generates keys, and never generates a key twice. A key begins
+/// with the account, so that no account can read another account's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlobKey {
     /// Owner of the object.
@@ -22,8 +22,8 @@ pub struct BlobKey {
     pub object: u128,
 }
 
-/// `acct_…/`, the first two of 32 lower-case hexadecimal digits, `/`, and all 32 digits. Folders
-/// and buckets use the same form.
+/// Formats the key as `acct_…/`, the first two of 32 lower-case hexadecimal digits, `/`, and all 32
+/// digits. Folders and buckets use this form.
 impl fmt::Display for BlobKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let first = self.object >> 120;
@@ -31,16 +31,16 @@ impl fmt::Display for BlobKey {
     }
 }
 
-/// A stream of bytes. It ends after its first error.
+/// A stream of bytes, which ends after its first error.
 pub type BlobContent = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
 
-/// Makes content from bytes in memory.
+/// Returns a stream of bytes that are in memory.
 pub fn whole(bytes: impl Into<Bytes>) -> BlobContent {
     let bytes = bytes.into();
     Box::pin(stream::once(async move { Ok(bytes) }))
 }
 
-/// Reads content to its end.
+/// Reads a stream to its end and returns its bytes.
 pub async fn collect(mut content: BlobContent) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while let Some(part) = content.next().await {
@@ -49,13 +49,13 @@ pub async fn collect(mut content: BlobContent) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// An object, or a range of one.
+/// An object or a range of its bytes.
 pub struct Blob {
     /// Length of the whole object, in bytes.
     pub length: u64,
     /// Byte range that `content` delivers.
     pub range: Range<u64>,
-    /// The bytes of the range.
+    /// Stream of the bytes of the range.
     pub content: BlobContent,
 }
 
@@ -68,20 +68,20 @@ impl fmt::Debug for Blob {
     }
 }
 
-/// Stores objects. A write is atomic: readers see the whole object or none, also after a crash.
+/// Stores objects. Writes are atomic: readers see the whole object or none, also after a crash.
 #[async_trait]
 pub trait BlobStore: Send + Sync {
-    /// Name of the engine: `files` or `s3`.
+    /// Returns the name of the engine: `files` or `s3`.
     fn name(&self) -> &'static str;
 
-    /// Stores an object of at most `max_bytes` bytes; returns its length. A partial write is
-    /// removed when it fails or when the future is dropped.
+    /// Stores an object of at most `max_bytes` bytes and returns its length. If the write fails or
+    /// the future is dropped, the partial object is removed.
     ///
-    /// `Conflict` when the key exists or the content is longer; `Unavailable` when the store
-    /// is full; otherwise the error of the content.
+    /// `Conflict` if the key exists or the content is longer; `Unavailable` if the store is full;
+    /// otherwise the error of the content.
     async fn put(&self, key: BlobKey, content: BlobContent, max_bytes: u64) -> Result<u64>;
 
-    /// Returns an object, or the existing part of a byte range; `None` if the object does not
+    /// Returns an object, or a range of it, limited to its length; `None` if the object does not
     /// exist.
     async fn get(&self, key: BlobKey, range: Option<Range<u64>>) -> Result<Option<Blob>>;
 
@@ -92,8 +92,8 @@ pub trait BlobStore: Send + Sync {
     async fn delete(&self, key: BlobKey) -> Result<()>;
 }
 
-/// Limits a range to an object of this length. A range that begins beyond the end becomes empty, at
-/// the end.
+/// Limits a range to an object of this length. A range that begins after the end becomes an empty
+/// range at the end.
 pub fn clamp(range: Option<Range<u64>>, length: u64) -> Range<u64> {
     let Some(range) = range else {
         return 0..length;
@@ -102,7 +102,7 @@ pub fn clamp(range: Option<Range<u64>>, length: u64) -> Range<u64> {
     start..range.end.clamp(start, length)
 }
 
-/// Returns the `Conflict` for content of more than `max_bytes` bytes.
+/// Returns the `Conflict` error for content of more than `max_bytes` bytes.
 pub fn too_large(max_bytes: u64) -> StorageError {
     StorageError::new(
         StorageErrorKind::Conflict,
@@ -110,9 +110,9 @@ pub fn too_large(max_bytes: u64) -> StorageError {
     )
 }
 
-/// Tests that a store works: writes a small object under this key, reads it back and deletes it.
+/// Checks a store: writes a small object under this key, reads it back and deletes it.
 ///
-/// `Corrupt` when the bytes read differ from those written.
+/// `Corrupt` if the bytes read differ from those written.
 pub async fn probe(store: &dyn BlobStore, key: BlobKey) -> Result<()> {
     const TEXT: &[u8] = b"probe";
     store.put(key, whole(TEXT), TEXT.len() as u64).await?;

@@ -30,19 +30,19 @@ pub struct NewCalibration {
 /// A stored calibration with its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calibration {
-    /// The stored values.
+    /// Profile, owner and model of the calibration.
     pub details: NewCalibration,
     /// Version for its model, from 1. Numbers of deleted versions are not reused.
     pub version: u32,
-    /// Whether requests without a named calibration use it: the chosen one, else the newest of its
-    /// model.
+    /// Whether requests that name no calibration use this one: the chosen calibration of the model,
+    /// else the newest.
     pub is_default: bool,
 }
 
 /// Filter for listing calibrations; `None` matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CalibrationFilter {
-    /// Only calibrations of the model with this public id.
+    /// Only calibrations for the model with this public id.
     pub model: Option<String>,
     /// Only calibrations older than this one, which may have been deleted.
     pub after: Option<CalibrationId>,
@@ -52,17 +52,18 @@ pub struct CalibrationFilter {
 #[async_trait]
 pub trait CalibrationStore: Send + Sync {
     /// Stores a calibration as the next version of its model; `None` if the account would then have
-    /// more than `max`. `NotFound` when the account does not exist, `Conflict` when the id is
-    /// taken.
+    /// more than `max` calibrations. `NotFound` if the account does not exist, `Conflict` if the id
+    /// exists.
     async fn insert(&self, new: NewCalibration, max: u32) -> Result<Option<Calibration>>;
 
-    /// Returns the account's calibration with this id.
+    /// Returns the account's calibration with this id; `None` if it does not exist.
     async fn get(&self, account: AccountId, id: CalibrationId) -> Result<Option<Calibration>>;
 
-    /// Returns the calibration that requests of an account use for a model by default.
+    /// Returns the calibration that requests of an account use for a model by default; `None` if
+    /// the model has none.
     async fn default_of(&self, account: AccountId, model: &str) -> Result<Option<Calibration>>;
 
-    /// Lists calibrations of an account, newest first, at most `limit`.
+    /// Lists up to `limit` calibrations of an account, newest first.
     async fn list(
         &self,
         account: AccountId,
@@ -70,9 +71,9 @@ pub trait CalibrationStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<Calibration>>;
 
-    /// Makes a calibration the default of its model, or undoes that choice, so that the newest one
-    /// is the default again. Returns the calibration afterwards; `None` if the account has none
-    /// with this id.
+    /// Makes a calibration the default of its model, or undoes that choice, so that the newest
+    /// calibration is the default again. Returns the updated calibration; `None` if the account has
+    /// no calibration with this id.
     async fn choose(
         &self,
         account: AccountId,

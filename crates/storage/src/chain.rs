@@ -48,7 +48,7 @@ impl fmt::Debug for TransferHash {
     }
 }
 
-/// The text is not 64 lower-case hexadecimal digits.
+/// Error: the text is not 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashError;
 
@@ -73,7 +73,7 @@ impl FromStr for TransferHash {
     }
 }
 
-/// Place of a transfer in its account's chain.
+/// Position of a transfer in its account's chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Sequence number; the first is 1.
@@ -84,17 +84,17 @@ pub struct Link {
     pub hash: TransferHash,
 }
 
-/// Stored state of an account's chain.
+/// Stored state of an account's chain of transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Chain {
-    /// The link of the newest transfer; `None` before the first.
+    /// Link of the newest transfer; `None` before the first.
     pub head: Option<Link>,
     /// Number of transfers older than the chain, which have no link.
     pub unchained: u64,
 }
 
 impl TransferRow {
-    /// Computes the hash of this transfer with its account, sequence number and previous hash.
+    /// Returns the hash of this transfer for this account, sequence number and previous hash.
     pub fn hash(&self, account: AccountId, sequence: i64, previous: TransferHash) -> TransferHash {
         let version = match self.price_version {
             None => &[0][..],
@@ -117,7 +117,8 @@ impl TransferRow {
         TransferHash(digest.finalize().into())
     }
 
-    /// Returns the link of this transfer after `head`, or as the first of the chain.
+    /// Returns the link of this transfer after `head`; without `head`, the link of the first
+    /// transfer.
     pub fn link_after(&self, account: AccountId, head: Option<Link>) -> Link {
         let sequence = head.map_or(1, |head| head.sequence + 1);
         let previous = head.map_or(TransferHash::BEFORE_FIRST, |head| head.hash);
@@ -156,8 +157,8 @@ mod tests {
         }
     }
 
-    /// The documented bytes, written by hand: other verifiers of a chain must compute the same
-    /// hash.
+    /// The expected input is written out byte by byte, because other verifiers of a chain must
+    /// compute the same hash.
     #[test]
     fn the_encoding_is_the_documented_one() {
         let bytes = [

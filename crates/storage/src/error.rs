@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use tollgate_types::{Error, ErrorCode, Retry};
 
-/// Kind of a storage failure; callers choose their reaction by it.
+/// Kind of a storage failure, from which callers derive their reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageErrorKind {
     /// The row does not exist.
     NotFound,
-    /// A uniqueness rule or a quota forbids the write.
+    /// A uniqueness rule, a quota or the state of a row forbids the operation.
     Conflict,
-    /// The engine cannot be reached or is shutting down. Nothing was written.
+    /// The engine cannot be reached or is shutting down. No data was written.
     Unavailable,
-    /// The engine did not answer in time. The write may have happened.
+    /// The engine did not respond in time. The write may have been executed.
     Timeout,
     /// A stored row could not be decoded.
     Corrupt,
@@ -23,14 +23,14 @@ pub enum StorageErrorKind {
 /// A failure of storage.
 #[derive(Debug)]
 pub struct StorageError {
-    /// Kind of failure; callers choose their reaction by it.
+    /// Kind of the failure, from which callers derive their reaction.
     pub kind: StorageErrorKind,
-    /// The cause, for the log.
+    /// Cause of the failure, for logs.
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
 impl StorageError {
-    /// Makes a failure of this kind.
+    /// Creates a failure of this kind.
     pub fn new(kind: StorageErrorKind, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self {
             kind,
@@ -38,7 +38,7 @@ impl StorageError {
         }
     }
 
-    /// Makes a `NotFound` failure; the text says that `what` does not exist.
+    /// Creates a `NotFound` failure with the message that `what` does not exist.
     pub fn not_found(what: impl fmt::Display) -> Self {
         Self::new(StorageErrorKind::NotFound, format!("{what} does not exist"))
     }
@@ -50,8 +50,8 @@ impl fmt::Display for StorageError {
     }
 }
 
-/// Storage failures are not the caller's fault: `overloaded` with a retry hint when the engine does
-/// not answer, else an internal error.
+/// Converts a storage failure into a public error, since the caller is not at fault: `overloaded`
+/// with a retry hint if the engine does not respond, otherwise an internal error.
 impl From<StorageError> for Error {
     fn from(error: StorageError) -> Self {
         match error.kind {
@@ -66,7 +66,7 @@ impl From<StorageError> for Error {
     }
 }
 
-/// `Display` prints the cause itself, so `source` skips it and returns the source of the cause.
+/// `Display` prints the cause itself, so `source` returns the source of the cause.
 impl std::error::Error for StorageError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.source()

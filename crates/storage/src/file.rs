@@ -1,5 +1,5 @@
-//! Uploaded files: metadata in a row for each, bytes in a [`crate::BlobStore`], and the reading of
-//! files that a request references by id.
+//! Uploaded files: a metadata row for each file, whose bytes are in a [`crate::BlobStore`], and a
+//! reader for the files that requests reference by id.
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, FileId, Timestamp};
@@ -9,13 +9,13 @@ use crate::{BlobKey, Result, StorageError};
 /// Purpose of a file, as declared by its creator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilePurpose {
-    /// Documents for assistants.
+    /// Input documents of assistants.
     Assistants,
     /// Requests of a batch, one per line.
     Batch,
     /// Training examples for fine-tuning.
     FineTune,
-    /// Images for vision input.
+    /// Images as input of vision models.
     Vision,
     /// Any input of requests.
     UserData,
@@ -37,7 +37,7 @@ impl FilePurpose {
         FilePurpose::BatchOutput,
     ];
 
-    /// Name used on the wire and in storage.
+    /// Returns the name used on the wire and in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             FilePurpose::Assistants => "assistants",
@@ -63,20 +63,20 @@ pub struct FileRecord {
     pub id: FileId,
     /// Account that owns the file.
     pub account: AccountId,
-    /// Object number in the `BlobKey` of its bytes.
+    /// Object number in the [`BlobKey`] of the file's bytes.
     pub object: u128,
     /// SHA-256 of the bytes.
     pub sha256: [u8; 32],
     /// Size in bytes.
     pub bytes: u64,
-    /// File name as given by the sender.
+    /// File name sent by the uploader.
     pub filename: String,
-    /// Media type detected from the first bytes, in lower case and without parameters; the sender's
-    /// claim is ignored.
+    /// Media type detected from the first bytes, in lower case and without parameters; the content
+    /// type sent by the uploader is ignored.
     pub media_type: String,
     /// Declared purpose of the file.
     pub purpose: FilePurpose,
-    /// Number of non-empty lines, for files with one request per line.
+    /// Number of non-empty lines, for files that contain one request per line.
     pub lines: Option<u64>,
     /// Time when the file was stored.
     pub created_at: Timestamp,
@@ -85,7 +85,7 @@ pub struct FileRecord {
 }
 
 impl FileRecord {
-    /// Returns the key of its bytes.
+    /// Returns the key of the file's bytes.
     pub fn blob(&self) -> BlobKey {
         BlobKey {
             account: self.account,
@@ -94,7 +94,7 @@ impl FileRecord {
     }
 }
 
-/// Storage used by an account, or its quota.
+/// Number and size of an account's files, as usage or as a quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileUse {
     /// Number of files.
@@ -108,33 +108,35 @@ pub struct FileUse {
 pub struct FileFilter {
     /// Only files with this purpose.
     pub purpose: Option<FilePurpose>,
-    /// Only files after this one in the order of the list; it may have been deleted.
+    /// Only files that follow this one in the order of the list; the file may have been deleted.
     pub after: Option<FileId>,
-    /// Whether the oldest comes first instead of the newest.
+    /// Whether the oldest file comes first instead of the newest.
     pub is_ascending: bool,
 }
 
-/// Stores metadata of files. A deleted or expired file is invisible, but its row stays until its
-/// bytes are deleted.
+/// Stores the metadata of files. A deleted or expired file is invisible, but its row remains until
+/// its bytes are deleted.
 #[async_trait]
 pub trait FileStore: Send + Sync {
-    /// Records an upload before its bytes are written, so that they can be found if the upload
-    /// never completes: from `until` on they are leftover. `NotFound` when the account does not
-    /// exist, `Conflict` when the id is taken.
+    /// Records an upload before its bytes are written. If the file is never inserted,
+    /// [`leftover`](Self::leftover) returns its bytes from `until` on. `NotFound` if the account
+    /// does not exist, `Conflict` if the id exists.
     async fn begin(&self, blob: BlobKey, id: FileId, now: Timestamp, until: Timestamp) -> Result<()>;
 
-    /// Abandons an upload: its bytes are leftover from now on. Returns whether there was one.
+    /// Abandons an upload: from now on, [`leftover`](Self::leftover) returns its bytes. Returns
+    /// whether the upload existed.
     async fn abandon_upload(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<bool>;
 
     /// Records a file whose bytes are stored, unless the account would then exceed `max`; returns
-    /// whether it was recorded. `NotFound` when the account does not exist, `Conflict` when the id
-    /// belongs to another file.
+    /// whether the file was recorded. `NotFound` if the account does not exist, `Conflict` if the
+    /// id belongs to another file.
     async fn insert(&self, file: FileRecord, max: FileUse) -> Result<bool>;
 
-    /// Returns the account's file with this id, if it is neither deleted nor expired.
+    /// Returns the account's file with this id; `None` if it does not exist, is deleted or has
+    /// expired.
     async fn get(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<Option<FileRecord>>;
 
-    /// Lists files of an account that are neither deleted nor expired, at most `limit`.
+    /// Lists up to `limit` files of an account that are neither deleted nor expired.
     async fn list(
         &self,
         account: AccountId,
@@ -143,16 +145,17 @@ pub trait FileStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<FileRecord>>;
 
-    /// Returns the storage that an account uses.
+    /// Returns the number and the total size of an account's visible files.
     async fn used(&self, account: AccountId, now: Timestamp) -> Result<FileUse>;
 
     /// Marks the file as deleted; returns whether it existed.
     async fn delete(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<bool>;
 
-    /// Returns deleted, expired or abandoned files whose bytes may still exist, at most `limit`.
+    /// Lists up to `limit` deleted, expired or abandoned files whose bytes may still exist.
     async fn leftover(&self, now: Timestamp, limit: u32) -> Result<Vec<(FileId, BlobKey)>>;
 
-    /// Removes the row of such a file after its bytes were deleted; returns whether there was one.
+    /// Removes the row of a deleted, expired or abandoned file after its bytes were deleted;
+    /// returns whether the row existed.
     async fn forget(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<bool>;
 }
 
@@ -161,17 +164,18 @@ pub trait FileStore: Send + Sync {
 pub struct StoredFile {
     /// The whole content.
     pub bytes: Vec<u8>,
-    /// Media type detected from the first bytes, in lower case and without parameters; the sender's
-    /// claim is ignored.
+    /// Media type detected from the first bytes, in lower case and without parameters; the content
+    /// type sent by the uploader is ignored.
     pub media_type: String,
-    /// File name as given by the sender.
+    /// File name sent by the uploader.
     pub filename: String,
 }
 
 /// Reason why a file could not be read.
 #[derive(Debug)]
 pub enum FileError {
-    /// The account has no file with this id. Files of other accounts are not found either.
+    /// The account has no file with this id. Files of other accounts are reported as not found,
+    /// too.
     NotFound,
     /// The file is larger than `max_bytes`.
     TooLarge,
@@ -185,12 +189,12 @@ pub type FileResult = std::result::Result<StoredFile, FileError>;
 /// Reads files by the ids in requests.
 #[async_trait]
 pub trait FileSource: Send + Sync {
-    /// Reads the account's file with this id, as its owner uploaded it. `TooLarge` if it has more
-    /// than `max_bytes`.
+    /// Reads the account's file with this id and returns its bytes as uploaded. `TooLarge` if it
+    /// has more than `max_bytes` bytes.
     async fn read(&self, account: AccountId, id: &str, max_bytes: u64) -> FileResult;
 }
 
-/// A source without files, for a gateway without uploads.
+/// A [`FileSource`] without files, for a gateway that accepts no uploads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFiles;
 

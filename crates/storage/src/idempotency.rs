@@ -1,60 +1,60 @@
-//! Idempotency keys: requests that callers may repeat without repeating their effect
-//! (`Idempotency-Key`).
+//! Idempotency keys (`Idempotency-Key`): callers can repeat a request without repeating its effect.
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, RequestId, Timestamp};
 
 use crate::Result;
 
-/// Hash of a caller's key and the path of the request.
+/// Hash of a caller's idempotency key and the path of the request.
 pub type IdempotencyKeyHash = [u8; 32];
 
-/// Claim of a request to be executed under its key.
+/// Claim of a request to be executed under its idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// Account of the caller.
     pub account: AccountId,
     /// Hash of the key and path.
     pub key: IdempotencyKeyHash,
-    /// Hash of the request content; all requests with one key must have the same.
+    /// Hash of the request content, which must be the same for all requests with one key.
     pub fingerprint: [u8; 32],
     /// Request that makes the claim.
     pub request: RequestId,
     /// Time of the claim.
     pub now: Timestamp,
-    /// Time when a claim without answer or release becomes void, because its process died.
+    /// Time when a claim without a response becomes void, because its process has died.
     pub abandoned_at: Timestamp,
-    /// Time when the key may be reused.
+    /// Time from which the key can be used for another request.
     pub expires_at: Timestamp,
 }
 
 /// Result of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimOutcome {
-    /// The caller executes the request.
+    /// The caller is the first and executes the request.
     First,
-    /// Another request with the key is running.
+    /// Another request with the key is still running.
     Running,
-    /// Another request with the key was answered.
+    /// Another request with the key has completed.
     Answered {
-        /// Id of the answered request.
+        /// Id of the completed request.
         request: RequestId,
-        /// Stored answer of that request.
+        /// Stored response of that request.
         content: Vec<u8>,
     },
-    /// The key was used for a request with other content.
+    /// The key was used for a request with different content.
     Reused,
 }
 
-/// Stores claims and their answers. Of all concurrent requests with one key, exactly one is first.
+/// Stores claims and responses by idempotency key. Of all concurrent requests with one key, exactly
+/// one is the first.
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
-    /// Claims the key, durably when it returns: the key stays taken until it is released, abandoned
-    /// or expired.
+    /// Claims the key. The claim is durable when the call returns, and lasts until it is released,
+    /// abandoned or expired.
     async fn claim(&self, claim: Claim) -> Result<ClaimOutcome>;
 
-    /// Stores the answer of the first request for later ones; returns whether the request still had
-    /// the claim.
+    /// Stores the response of the first request for later requests; returns whether the request
+    /// still had the claim.
     async fn answer(
         &self,
         account: AccountId,
@@ -63,10 +63,10 @@ pub trait IdempotencyStore: Send + Sync {
         content: Vec<u8>,
     ) -> Result<bool>;
 
-    /// Releases the key of a request that had no effect, so that it can be repeated. An answered
-    /// claim stays.
+    /// Releases the key of a request that had no effect, so that the request can be repeated. A
+    /// claim with a response remains.
     async fn release(&self, account: AccountId, key: IdempotencyKeyHash, request: RequestId) -> Result<()>;
 
-    /// Deletes expired claims, oldest first, at most `limit`; returns how many.
+    /// Deletes up to `limit` expired claims, oldest first, and returns their number.
     async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64>;
 }

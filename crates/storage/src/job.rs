@@ -1,11 +1,11 @@
-//! Jobs: work that continues after its request was answered and survives process deaths.
+//! Jobs: work that continues after the response to its request and survives process deaths.
 //!
-//! A job is accepted together with its hold and ends together with its settlement, so a caller
-//! never pays for a missing result and never gets a free one. A worker has a *lease* on each job
-//! that it executes; its writes are refused once another worker has the job. A request to a
+//! A job is accepted together with its hold and ends together with its settlement: the caller never
+//! pays for a missing result, and never receives an unpaid one. A worker has a *lease* on each job
+//! that it executes; its writes are refused once another worker has leased the job. A request to a
 //! provider is a *step*: the step is stored before the provider is called, and stored again with
 //! the provider's handle before the provider is polled. An intended step without a handle may have
-//! been executed, and is not requested a second time.
+//! been executed, and is not requested again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,25 +21,26 @@ use crate::{
     UsagePart,
 };
 
-/// Number of consecutive deaths after which a job is given up: a process died while it worked on
-/// the job, without a step of progress. The last death counts only if the process worked on no
-/// other job ([`JobActivity::WorkingAlone`]).
+/// Number of consecutive deaths, without progress of the job in between, after which the job is
+/// abandoned. A death counts if the process worked on the job; the last death counts only if the
+/// process worked on no other job ([`JobActivity::WorkingAlone`]).
 pub const MAX_DEATHS: u32 = 3;
 
-/// Number of deaths after which a job is a suspect: from then on a process works on it alone.
+/// Number of deaths after which a job is a suspect: from then on, a process works on no other job
+/// concurrently.
 pub const SUSPECT_DEATHS: u32 = MAX_DEATHS - 1;
 
-/// Current activity of a process for a leased job. It decides whether a death of the process counts
-/// against the job.
+/// Current activity of a process for a leased job. The activity determines whether a death of the
+/// process counts against the job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JobActivity {
-    /// The process waits for a provider: its death is unrelated to the job.
+    /// The process waits for a provider, so that its death is unrelated to the job.
     Waiting,
-    /// The process computes, renders, downloads or reads, possibly for other jobs too. Its death
-    /// counts, but never gives the job up.
+    /// The process computes, renders, downloads or reads, possibly for other jobs too. A death
+    /// counts, but is not sufficient to abandon the job.
     #[default]
     Working,
-    /// Like `Working`, and the process works on no other job.
+    /// Like [`Working`](Self::Working), but the process works on no other job.
     WorkingAlone,
 }
 
@@ -47,7 +48,7 @@ impl JobActivity {
     /// All activities, for parsing.
     pub const ALL: [Self; 3] = [Self::Waiting, Self::Working, Self::WorkingAlone];
 
-    /// Name used in storage.
+    /// Returns the name used in storage.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -62,18 +63,18 @@ impl JobActivity {
     }
 }
 
-/// A job to be accepted. Its hold names the account, the request and the key.
+/// A job to be accepted. Account, request and API key are those of its hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJob {
     /// Unique id of the job.
     pub id: JobId,
     /// Kind of work, such as `image.generation`.
     pub kind: Arc<str>,
-    /// Parameters of the job, in the format of its handler; may be sealed.
+    /// Parameters of the job, in the format of its handler; possibly sealed.
     pub body: Vec<u8>,
-    /// Latest time to start the job.
+    /// Deadline for the start of the job; `None` for no deadline.
     pub start_by: Option<Timestamp>,
-    /// Webhook address to notify when the job ends; may be sealed.
+    /// URL of the webhook that reports the end of the job; possibly sealed.
     pub webhook: Option<Vec<u8>>,
 }
 
@@ -109,7 +110,7 @@ impl From<&JobError> for Error {
 /// A stored job with its state and result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// The accepted job.
+    /// The job as it was accepted: id, kind, parameters, start deadline and webhook.
     pub terms: NewJob,
     /// Account that owns and pays for the job.
     pub account: AccountId,
@@ -123,15 +124,15 @@ pub struct Job {
     pub held: Credits,
     /// Price version of the model at acceptance.
     pub price_version: PriceVersion,
-    /// The model as the caller named it.
+    /// Model name as sent in the request.
     pub model: Arc<str>,
     /// Current status of the job.
     pub status: JobStatus,
-    /// Current phase, named by the handler; empty before the start.
+    /// Current phase, named by the handler; empty before the job starts.
     pub phase: Arc<str>,
     /// Progress in percent, if known.
     pub progress: Option<u8>,
-    /// Result in the format of the handler; may be sealed.
+    /// Result in the format of the handler; possibly sealed.
     pub result: Option<Vec<u8>>,
     /// Reason why there is no result.
     pub error: Option<JobError>,
@@ -143,7 +144,7 @@ pub struct Job {
     pub started_at: Option<Timestamp>,
     /// Time when the job ended.
     pub completed_at: Option<Timestamp>,
-    /// Cost of the job; `None` until it has ended.
+    /// Charge of the job; `None` until it has ended.
     pub charge: Option<Credits>,
     /// Usage of the job, such as its tokens.
     pub usage: Usage,
@@ -151,26 +152,26 @@ pub struct Job {
     pub last_event: u64,
 }
 
-/// One request to a provider, with its result.
+/// A request to a provider, with its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobStep {
-    /// Number within the job, from 0.
+    /// Number of the step within the job, from 0.
     pub number: u32,
     /// State of the step.
     pub state: StepState,
     /// Number of the attempt, from 1. Together with the job it forms the idempotency key at the
     /// provider.
     pub attempt: u32,
-    /// Handle for polling the provider, in the format of the handler. For an intended step: the
-    /// provider to call.
+    /// Handle for polling the provider, in the format of the handler. While the step is intended,
+    /// the provider that is called.
     pub handle: Vec<u8>,
-    /// Outcome in the format of the handler.
+    /// Outcome of the step, in the format of the handler.
     pub outcome: Vec<u8>,
 }
 
 impl JobStep {
-    /// Returns `Conflict` unless this step may follow its earlier state: it must be the first
-    /// attempt, a result of the attempt, or the next attempt.
+    /// Returns a `Conflict` error unless this step may follow its earlier state: as the first
+    /// attempt, as a result of the same attempt, or as the next attempt.
     pub fn check_after(&self, before: Option<&JobStep>) -> Result<()> {
         let may_follow = match before {
             None => self.state == StepState::Intended && self.attempt == 1,
@@ -192,25 +193,25 @@ impl JobStep {
     }
 }
 
-/// An event of a job, in order of occurrence.
+/// An event of a job. Events are numbered in order of occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobEvent {
-    /// Number within the job, from 1.
+    /// Number of the event within the job, from 1.
     pub sequence: u64,
     /// Event type, such as `job.completed`.
     pub kind: Arc<str>,
-    /// Event data: JSON in the format of the handler; may be sealed.
+    /// Event data: JSON in the format of the handler; possibly sealed.
     pub body: Vec<u8>,
     /// Time of the event.
     pub at: Timestamp,
 }
 
-/// An event to be appended; storage assigns number and time.
+/// An event to be appended; the storage engine assigns its number and time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJobEvent {
     /// Event type, such as `job.completed`.
     pub kind: Arc<str>,
-    /// Event data: JSON; may be sealed.
+    /// Event data: JSON in the format of the handler; possibly sealed.
     pub body: Vec<u8>,
 }
 
@@ -218,7 +219,7 @@ impl NewJobEvent {
     /// The event type of [`NewJobEvent::cancelling`].
     pub const CANCELLING: &'static str = "job.cancelling";
 
-    /// Makes the event of the first cancellation request for a started job.
+    /// Returns the event of the first cancellation request for a started job.
     pub fn cancelling() -> Self {
         Self {
             kind: Self::CANCELLING.into(),
@@ -226,7 +227,7 @@ impl NewJobEvent {
         }
     }
 
-    /// Makes the event of a new status: `job.queued`, `job.in_progress`, or the terminal status.
+    /// Returns the event of a new status: `job.queued`, `job.in_progress`, or the terminal status.
     pub fn status_changed(status: JobStatus) -> Self {
         Self {
             kind: format!("job.{}", status.as_str()).into(),
@@ -235,7 +236,7 @@ impl NewJobEvent {
     }
 }
 
-/// The right of a worker to execute a job. It is void once another worker has the job.
+/// The right of a worker to execute a job, until another worker leases the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct JobLease {
     /// Account that owns the job.
@@ -244,22 +245,22 @@ pub struct JobLease {
     pub job: JobId,
     /// Worker that holds the lease.
     pub worker: WorkerId,
-    /// Number of leases of the job so far; writes with an older number are refused.
+    /// Fencing token: number of leases of the job so far. Writes with another number are refused.
     pub epoch: u64,
 }
 
-/// A job that the worker has to execute.
+/// A leased job, with the state that its worker needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeasedJob {
     /// The job to execute.
     pub job: Job,
-    /// The job's steps so far, in order of number.
+    /// Steps of the job so far, sorted by number.
     pub steps: Vec<JobStep>,
-    /// The worker's right to the job.
+    /// The worker's lease of the job.
     pub lease: JobLease,
     /// Number of consecutive processes that died while they worked on the job.
     pub deaths: u32,
-    /// Activity with which the work continues: [`JobActivity::Waiting`] or
+    /// Activity in which the worker continues: [`JobActivity::Waiting`] or
     /// [`JobActivity::Working`].
     pub activity: JobActivity,
 }
@@ -269,13 +270,13 @@ pub struct LeasedJob {
 pub struct JobClaim {
     /// Worker that requests the leases.
     pub worker: WorkerId,
-    /// Time of the claim: jobs due by then are leased.
+    /// Time of the claim. Jobs that are due at this time are leased.
     pub now: Timestamp,
-    /// Expiry of the leases.
+    /// Time when the leases expire.
     pub until: Timestamp,
     /// Maximum number of jobs to lease.
     pub limit: u32,
-    /// Maximum number of running jobs of one account, on all workers together.
+    /// Maximum number of running jobs of one account on all workers.
     pub per_account: u32,
 }
 
@@ -283,13 +284,13 @@ pub struct JobClaim {
 pub const MAX_PAUSE: Duration = Duration::from_secs(300);
 
 impl JobClaim {
-    /// Returns the latest valid due time of a job. A later one was written while the clock was
+    /// Returns the latest valid due time of a job. A later due time was written while the clock was
     /// ahead: the job is due now.
     pub fn latest_due(&self) -> Timestamp {
         self.now.plus(MAX_PAUSE + CLOCK_TOLERANCE)
     }
 
-    /// Returns the latest valid end of a lease. A later one was written while the clock was ahead:
+    /// Returns the latest valid end of a lease. A later end was written while the clock was ahead:
     /// the lease then ends at `until`, so that a live worker can renew it first.
     pub fn latest_lease(&self) -> Timestamp {
         self.until.plus(self.until.since(self.now) + CLOCK_TOLERANCE)
@@ -305,7 +306,7 @@ pub struct JobAdvance {
     pub phase: Option<Arc<str>>,
     /// Progress in percent.
     pub progress: Option<u8>,
-    /// Activity of the process from now on.
+    /// New activity of the process.
     pub activity: Option<JobActivity>,
     /// Events to append.
     pub events: Vec<NewJobEvent>,
@@ -314,25 +315,25 @@ pub struct JobAdvance {
 /// The end of a job, with its settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobEnd {
-    /// Terminal status of the job.
+    /// Final status of the job.
     pub status: JobStatus,
-    /// Result in the format of the handler; may be sealed.
+    /// Result in the format of the handler; possibly sealed.
     pub result: Option<Vec<u8>>,
     /// Reason why there is no result.
     pub error: Option<JobError>,
     /// Settlement of the job's hold.
     pub settlement: Settlement,
-    /// Usage of each model, when several models worked on the job: parts of its usage row, in this
-    /// order.
+    /// Usage of each model, if several models worked on the job. The usage row of the job has these
+    /// parts, numbered in this order.
     pub parts: Vec<UsagePart>,
-    /// Last events to append.
+    /// Events to append at the end of the job.
     pub events: Vec<NewJobEvent>,
 }
 
 /// Outcome of a cancellation request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobCancel {
-    /// The job was not started: it is cancelled and costs nothing.
+    /// The job was not started: it is cancelled without cost.
     Cancelled(Box<Job>),
     /// The job is running; its worker is notified.
     Requested(Box<Job>),
@@ -349,11 +350,12 @@ pub struct JobFilter {
     pub status: Option<JobStatus>,
     /// Only jobs older than this one.
     pub before: Option<JobId>,
-    /// Only jobs newer than this one; if there are more than the limit, those closest to it.
+    /// Only jobs newer than this one. If more jobs than the limit match, the oldest of them are
+    /// returned.
     pub after: Option<JobId>,
 }
 
-/// Filter for operators over the jobs of all accounts, newest first; `None` matches all.
+/// Filter for operators, over the jobs of all accounts, newest first; `None` matches all.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct JobSearch {
     /// Only jobs of this account.
@@ -366,67 +368,69 @@ pub struct JobSearch {
     pub before: Option<JobId>,
 }
 
-/// Stores jobs. Every method is atomic; a method that fails has written nothing.
+/// Stores jobs. Every method is atomic: a method that fails has written nothing.
 #[async_trait]
 pub trait JobStore: Send + Sync {
     /// Places the hold and stores the job, or does neither. A denied hold writes nothing. The hold
-    /// does not expire: it lasts as long as the job. `NotFound` when the account does not exist;
-    /// `Conflict` when an id was used.
+    /// does not expire before the job ends. `NotFound` if the account does not exist, `Conflict` if
+    /// an id was used.
     async fn accept(&self, job: NewJob, hold: NewHold) -> Result<HoldOutcome>;
 
-    /// Returns the account's job with this id.
+    /// Returns the account's job with this id; `None` if it does not exist.
     async fn get(&self, account: AccountId, id: JobId) -> Result<Option<Job>>;
 
-    /// Lists jobs of an account, newest first, at most `limit`.
+    /// Lists up to `limit` jobs of an account, newest first.
     async fn list(&self, account: AccountId, filter: JobFilter, limit: u32) -> Result<Vec<Job>>;
 
-    /// Lists jobs of any account, newest first, at most `limit`. For operators: it may read all
+    /// Lists up to `limit` jobs of any account, newest first. For operators: the call may read all
     /// jobs.
     async fn search(&self, search: JobSearch, limit: u32) -> Result<Vec<Job>>;
 
     /// Leases due jobs without a worker: accepted jobs that can still start, and jobs whose lease
-    /// has expired. Accounts with the fewest running jobs come first, then the longest waiting. The
-    /// first lease starts a job. An expired lease that was not released is a death of its process.
-    /// It counts if the process worked on the job: up to [`SUSPECT_DEATHS`] in any case, beyond
-    /// that only if it worked on the job alone.
+    /// has expired. Jobs of the accounts with the fewest running jobs come first, then the jobs
+    /// that have waited longest. The first lease starts a job. An expired lease that was not
+    /// released means that its process has died. The death counts if the process worked on the job:
+    /// up to [`SUSPECT_DEATHS`] deaths in any case, further deaths only if the process worked on
+    /// the job alone.
     async fn claim(&self, claim: JobClaim) -> Result<Vec<LeasedJob>>;
 
-    /// Extends all leases of a worker; returns its jobs with a cancellation request.
+    /// Extends all leases of a worker; returns those of its jobs that have a cancellation request.
     async fn renew(&self, worker: WorkerId, until: Timestamp) -> Result<Vec<JobId>>;
 
-    /// Records progress of a job. `Conflict` when the lease is void, or a step cannot have that
-    /// state.
+    /// Records progress of a job. `Conflict` if the lease is void, or if a step cannot change to
+    /// the new state.
     async fn advance(&self, lease: JobLease, advance: JobAdvance, at: Timestamp) -> Result<()>;
 
-    /// Releases a job before it has ended; the work continues from `due`.
+    /// Releases a job that has not ended; a worker continues the work from `due` on.
     async fn release(&self, lease: JobLease, due: Timestamp) -> Result<()>;
 
     /// Releases the credits of a job's hold beyond `needed` before the job ends. Held allowance
-    /// stays until the end. After [`crate::audit::MAX_EARLY_RELEASES`] releases nothing more is
-    /// released early. Returns the amount that is held now. `Conflict` when the lease is void.
+    /// remains held until the end. After [`crate::audit::MAX_EARLY_RELEASES`] releases, further
+    /// calls release nothing. Returns the amount that is still held. `Conflict` if the lease is
+    /// void.
     async fn shrink_hold(&self, lease: JobLease, needed: Credits, at: Timestamp) -> Result<Credits>;
 
-    /// Ends a job and settles its hold. Repeated with the same lease, it returns the first result.
-    /// `Conflict` when the lease is void.
+    /// Ends a job and settles its hold. If repeated with the same lease, the call returns the first
+    /// result. `Conflict` if the lease is void.
     async fn finish(&self, lease: JobLease, end: JobEnd) -> Result<Resolution>;
 
     /// Cancels a job that was not started; otherwise requests its cancellation. The first request
     /// appends [`NewJobEvent::cancelling`] at this time; later requests change nothing. `NotFound`
-    /// when the job does not exist.
+    /// if the job does not exist.
     async fn cancel(&self, account: AccountId, id: JobId, at: Timestamp) -> Result<JobCancel>;
 
-    /// Lists the events of a job after the event with this number, at most `limit`.
+    /// Lists up to `limit` events of a job with a number greater than `after`, in order.
     async fn events(&self, account: AccountId, id: JobId, after: u64, limit: u32) -> Result<Vec<JobEvent>>;
 
-    /// Ends jobs that were not started in time, at most `limit`; returns how many. They cost
-    /// nothing.
+    /// Ends up to `limit` jobs that were not started in time, without a charge, and returns their
+    /// number.
     async fn expire(&self, now: Timestamp, limit: u32) -> Result<u64>;
 
-    /// Deletes jobs that ended before this time and have no pending webhook, at most `limit`;
-    /// returns how many.
+    /// Deletes up to `limit` jobs that ended before this time and have no pending webhook, and
+    /// returns their number.
     async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64>;
 
-    /// Deletes one ended job with its parameters and result; its cost stays in the ledger. Returns
-    /// whether it existed. `Conflict` when it has not ended, or its webhook is pending.
+    /// Deletes an ended job with its parameters and result; its charge remains in the ledger.
+    /// Returns whether the job existed. `Conflict` if it has not ended or its webhook is pending.
     async fn forget(&self, account: AccountId, id: JobId) -> Result<bool>;
 }

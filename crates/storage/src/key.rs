@@ -20,19 +20,19 @@ pub struct Key {
     pub name: String,
     /// Digest of the secret.
     pub digest: KeyDigest,
-    /// Last four characters of the secret, shown to tell keys apart.
+    /// Last four characters of the secret, shown so that owners can distinguish their keys.
     pub last4: String,
     /// Models that the key may use.
     pub mode: KeyMode,
-    /// Handling of request features that a model does not support.
+    /// Adaptation of requests to models that do not support a part of them.
     pub compat: Compat,
-    /// Whether image requests wait for their result, unless the request says otherwise.
+    /// Whether image requests wait for their result, unless the request specifies otherwise.
     pub sync: bool,
-    /// Whether it works. Expiry is not a state: see `expires_at`.
+    /// Whether the key is active or revoked. Expiry is not a state; see [`Key::expires_at`].
     pub state: KeyState,
     /// Time when the key was created.
     pub created_at: Timestamp,
-    /// Time when it stops working; `None` if it does not expire.
+    /// Time when the key stops working; `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
     /// Time of the revocation, which is permanent.
     pub revoked_at: Option<Timestamp>,
@@ -43,12 +43,12 @@ pub struct Key {
 pub enum KeyMode {
     /// All models; calls are charged.
     Live,
-    /// Simulator models only; spends nothing.
+    /// Simulator models only; calls spend no credits.
     Test,
 }
 
 impl KeyMode {
-    /// Name used in storage.
+    /// Returns the name used in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             KeyMode::Live => "live",
@@ -64,21 +64,23 @@ impl KeyMode {
     }
 }
 
-/// How far a request is adapted to a model that does not support a part of it.
+/// Adaptation of requests to models that do not support a part of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Compat {
-    /// The request is refused.
+    /// Requests are not adapted: an unsupported part is an error.
     Strict,
-    /// Instructions within the conversation become a part of the user's turn, and switches that the
-    /// model lacks (parallel calls, effort) are left out. Everything else is refused.
+    /// Instructions within the conversation become a part of the user's turn, and unsupported
+    /// parameters for parallel tool calls and reasoning effort are dropped. Any other unsupported
+    /// part is an error.
     #[default]
     Standard,
-    /// Hosted tools, unknown fields and hints are also left out.
+    /// Like [`Standard`](Self::Standard), but hosted tools, unknown fields and unsupported optional
+    /// fields are also dropped.
     Lenient,
 }
 
 impl Compat {
-    /// Name used in storage.
+    /// Returns the name used in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             Compat::Strict => "strict",
@@ -105,7 +107,7 @@ pub enum KeyState {
 }
 
 impl KeyState {
-    /// Name used in storage.
+    /// Returns the name used in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             KeyState::Active => "active",
@@ -121,7 +123,7 @@ impl KeyState {
     }
 }
 
-/// A change of a key; `None` leaves a field unchanged.
+/// A change to a key; `None` leaves a field unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct KeyChange {
     /// New value of [`Key::compat`].
@@ -135,8 +137,8 @@ pub struct KeyChange {
 pub struct NewKey {
     /// The key to store.
     pub key: Key,
-    /// Maximum number of unrevoked keys of the account, including this one, if the account has no
-    /// limit itself.
+    /// Maximum number of unrevoked keys of the account, including this one. A limit of the account
+    /// takes precedence.
     pub quota: u32,
 }
 
@@ -152,21 +154,21 @@ pub struct KeyOwner {
 /// Stores API keys by digest.
 #[async_trait]
 pub trait KeyStore: Send + Sync {
-    /// Stores the key. `NotFound` when the account does not exist; `Conflict` when the account has
-    /// its quota of keys that are not revoked, counted in the same atomic step.
+    /// Stores the key. `NotFound` if the account does not exist. `Conflict` if the account already
+    /// has the maximum number of unrevoked keys; the count and the insert are one atomic step.
     async fn create(&self, new: NewKey) -> Result<()>;
 
-    /// Finds the key whose digest has these first 16 bytes, and its account, in any state. The
-    /// caller compares the whole digest in constant time.
+    /// Returns the key whose digest begins with these 16 bytes, with its account; both in any
+    /// state. The caller must compare the whole digest in constant time.
     async fn find(&self, digest_prefix: [u8; 16]) -> Result<Option<KeyOwner>>;
 
-    /// Lists the keys of an account in order of id.
+    /// Lists the keys of an account, sorted by id.
     async fn list(&self, account: AccountId) -> Result<Vec<Key>>;
 
-    /// Changes the key in any state and returns it. `NotFound` when it does not exist.
+    /// Changes the key, in any state, and returns it. `NotFound` if it does not exist.
     async fn change(&self, id: KeyId, change: KeyChange) -> Result<Key>;
 
-    /// Revokes the key and returns it; the time of the first revocation stays. `NotFound` when it
-    /// does not exist.
+    /// Revokes the key and returns it. Revoking it again retains the time of the first revocation.
+    /// `NotFound` if it does not exist.
     async fn revoke(&self, id: KeyId, at: Timestamp) -> Result<Key>;
 }

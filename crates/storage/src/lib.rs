@@ -1,6 +1,6 @@
-//! Storage ports: the traits of everything that is persisted. No transaction object crosses a
-//! trait: each method is one atomic unit, shaped by its use, so that one conformance suite can test
-//! every engine.
+//! Storage ports: the traits of all persistent data. No transaction object crosses a trait: each
+//! method is an atomic unit of work for one use case, so that one conformance suite can test every
+//! engine.
 
 pub mod account;
 pub mod admin;
@@ -41,7 +41,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tollgate_types::Timestamp;
 
-/// Allowed difference between the clocks of two nodes. A larger one counts as a clock fault.
+/// Tolerated difference between the clocks of two nodes. A larger difference counts as a clock
+/// fault.
 pub const CLOCK_TOLERANCE: std::time::Duration = std::time::Duration::from_secs(10);
 
 pub use account::{
@@ -96,7 +97,7 @@ pub use webhook::{Delivery, DeliveryClaim, DeliveryOutcome, DeliveryState, Lease
 /// Result of every storage method.
 pub type Result<T> = std::result::Result<T, StorageError>;
 
-/// Handles to every store; no logic.
+/// Handles to the stores of one database, without logic.
 #[derive(Clone)]
 pub struct Storage {
     /// Accounts of tenants, with their limits.
@@ -123,7 +124,7 @@ pub struct Storage {
     pub members: Arc<dyn MemberStore>,
     /// Price versions and their activations.
     pub prices: Arc<dyn PriceStore>,
-    /// Stored answers of the Responses API.
+    /// Stored responses of the Responses API.
     pub responses: Arc<dyn ResponseStore>,
     /// Metadata of generated media; the bytes are in a `BlobStore`.
     pub media: Arc<dyn MediaStore>,
@@ -131,11 +132,11 @@ pub struct Storage {
     pub files: Arc<dyn FileStore>,
     /// Profiles that correct the probabilities of typed decisions.
     pub calibrations: Arc<dyn CalibrationStore>,
-    /// Subscriptions: plans and hosted agents, paid by the period.
+    /// Subscriptions to plans and hosted agents, paid by the period.
     pub subscriptions: Arc<dyn SubscriptionStore>,
     /// Subscriptions that a payment provider renews.
     pub provider_subscriptions: Arc<dyn ProviderSubscriptionStore>,
-    /// Idempotency keys with their claims and stored answers.
+    /// Idempotency keys with their claims and stored responses.
     pub idempotency: Arc<dyn IdempotencyStore>,
     /// Asynchronous jobs: work that continues after the response.
     pub jobs: Arc<dyn JobStore>,
@@ -154,15 +155,15 @@ pub struct Storage {
 /// Operations on the engine as a whole.
 #[async_trait]
 pub trait Engine: Send + Sync {
-    /// `sqlite` or `postgres`.
+    /// Returns the name of the engine: `sqlite` or `postgres`.
     fn name(&self) -> &'static str;
 
-    /// Whether the engine answers now. Called by the readiness probe.
+    /// Checks that the engine responds. The readiness probe calls this method.
     async fn ping(&self) -> Result<()>;
 
-    /// Returns the reason once the engine has failed for good: a task that it needs has died, or
-    /// the disk lost written data. Only a restart of the process helps. Does not return while the
-    /// engine works.
+    /// Waits until the engine has failed permanently, and returns the reason: a task that the
+    /// engine needs has died, or the disk lost written data. Only a restart of the process helps.
+    /// While the engine works, the call does not return.
     async fn failed(&self) -> String {
         std::future::pending().await
     }
@@ -173,9 +174,9 @@ pub trait Engine: Send + Sync {
         Ok(None)
     }
 
-    /// Returns when everything accepted so far is in the database, so that a read sees it.
+    /// Waits until all accepted writes are in the database, so that reads return them.
     async fn flush(&self) -> Result<()>;
 
-    /// Flushes and closes. Nothing may be called afterwards.
+    /// Flushes and closes the engine. No method may be called afterwards.
     async fn close(&self) -> Result<()>;
 }

@@ -1,10 +1,10 @@
-//! Lots: credits that arrived together, with their unspent rest. Each grant and each refund makes
-//! one.
+//! Lots: credits that arrived together, with their unspent rest. Each grant and each refund creates
+//! a lot.
 //!
 //! Calls and fees move credits, not lots. Their spending is assigned to lots later, in
-//! [`burn order`](Lot::burn_order), and always before the set of lots changes. So the result is the
-//! same as with immediate assignment. Until then, unassigned spending is the sum of all lots minus
-//! the account's available and held credits.
+//! [burn order](Lot::burn_order), and always before the set of lots changes, so that the result is
+//! the same as with immediate assignment. Until then, unassigned spending is the sum of all lots
+//! minus the account's available and held credits.
 
 use std::cmp::Ordering;
 
@@ -20,17 +20,17 @@ use crate::subscription::entry;
 /// Source of the credits of a lot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum LotKind {
-    /// The account paid for them.
+    /// The account paid for the credits.
     #[default]
     Purchase,
-    /// The operator gave them for free.
+    /// The operator gave the credits for free.
     Promotion,
-    /// They refund a charge.
+    /// The credits refund a charge.
     Refund,
 }
 
 impl LotKind {
-    /// Name used in storage and by the command line.
+    /// Returns the name used in storage and by the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             LotKind::Purchase => "purchase",
@@ -46,7 +46,7 @@ impl LotKind {
             .find(|kind| kind.as_str() == name)
     }
 
-    /// Returns the leg of the transfer that makes such a lot.
+    /// Returns the leg of the transfer that creates such a lot.
     pub const fn leg(self) -> Leg {
         match self {
             LotKind::Purchase => Leg::Grant,
@@ -55,8 +55,8 @@ impl LotKind {
         }
     }
 
-    /// Returns the leg of the transfer that withdraws the rest of such a lot; `None` if it cannot
-    /// be withdrawn.
+    /// Returns the leg of the transfer that withdraws the rest of such a lot; `None` for a refund,
+    /// which cannot be withdrawn.
     pub const fn withdrawal(self) -> Option<Leg> {
         match self {
             LotKind::Purchase => Some(Leg::Withdraw),
@@ -80,7 +80,7 @@ pub struct LotTerms {
 }
 
 impl LotTerms {
-    /// Default priority of a lot.
+    /// Default of [`LotTerms::priority`].
     pub const PRIORITY: u8 = 100;
 }
 
@@ -96,16 +96,16 @@ impl Default for LotTerms {
     }
 }
 
-/// Credits that arrived together, by one grant or refund.
+/// Credits that arrived together, by a grant or a refund.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lot {
-    /// Id of the grant or refund that made it.
+    /// Id of the grant or refund that created the lot.
     pub id: TransferId,
     /// Account that owns the credits.
     pub account: AccountId,
     /// Amount of the grant or refund.
     pub amount: Credits,
-    /// Unspent amount at the last assignment of spending; later spending is not yet subtracted.
+    /// Unspent amount at the last assignment of spending. Later spending is not yet subtracted.
     pub remaining: Credits,
     /// Amount that expired.
     pub expired: Credits,
@@ -118,7 +118,7 @@ pub struct Lot {
 }
 
 impl Lot {
-    /// Makes a lot that is unspent.
+    /// Creates an unspent lot.
     pub fn new(
         id: TransferId,
         account: AccountId,
@@ -143,8 +143,8 @@ impl Lot {
         self.terms.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// Compares lots in the order of spending: lower priority first, then earlier expiry, then
-    /// earlier arrival.
+    /// Compares lots in the order of spending: lower priority number first, then earlier expiry,
+    /// then earlier arrival.
     pub fn burn_order(&self, other: &Lot) -> Ordering {
         let key = |lot: &Lot| {
             let expires_at = lot.terms.expires_at.map_or(i64::MAX, Timestamp::as_micros);
@@ -172,8 +172,8 @@ pub struct Funds {
 /// Credits that leave a lot without being spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LotRemoval {
-    /// Id of the transfer, derived from the lot and its rest, so that a repeated removal is
-    /// recognized.
+    /// Id of the transfer, derived from the lot and its rest, so that a repeated removal has the
+    /// same id.
     pub entry: TransferId,
     /// [`Leg::Expire`], or the lot's [`LotKind::withdrawal`].
     pub leg: Leg,
@@ -181,9 +181,9 @@ pub struct LotRemoval {
     pub amount: Credits,
 }
 
-/// Assigns to the lots the spending since the last assignment: their sum minus the account's funds.
-/// `lots` must contain all lots of the account that have something left; they are sorted in the
-/// order of spending.
+/// Subtracts the spending since the last assignment from the lots: their sum minus the account's
+/// funds. `lots` must contain all lots of the account that have a rest; the function sorts them in
+/// the order of spending.
 pub fn assign(lots: &mut [Lot], funds: Funds) {
     lots.sort_by(Lot::burn_order);
     let total: i128 = lots.iter().map(|lot| i128::from(lot.remaining.nanos())).sum();
@@ -197,9 +197,9 @@ pub fn assign(lots: &mut [Lot], funds: Funds) {
 }
 
 /// Removes the credits of expired lots that no running call may still use, at most the available
-/// credits. Calls hold lots in the order of spending, and an expired lot is held only by calls
-/// accepted before its expiry: `held_before` returns the credits that these hold. The lots must
-/// come from [`assign`].
+/// credits, and returns the removals. Calls hold lots in the order of spending, and only calls
+/// accepted before its expiry hold an expired lot: `held_before` returns the credits that these
+/// calls hold. The lots must be the result of [`assign`].
 pub fn expire(
     lots: &mut [Lot],
     funds: Funds,
@@ -219,8 +219,8 @@ pub fn expire(
     removals
 }
 
-/// Withdraws the rest of a lot that no call holds, until `total` is withdrawn from it. The lots
-/// must come from [`assign`].
+/// Withdraws the rest of a lot that no call holds, until `total` is withdrawn from the lot. `None`
+/// if there is nothing to withdraw. The lots must be the result of [`assign`].
 pub fn withdraw(lots: &mut [Lot], funds: Funds, which: TransferId, total: Credits) -> Option<LotRemoval> {
     let mut reserved = Credits::ZERO;
     for lot in lots {
@@ -234,8 +234,8 @@ pub fn withdraw(lots: &mut [Lot], funds: Funds, which: TransferId, total: Credit
     None
 }
 
-/// Returns the part of a lot that is not held: `held` is the total held by calls, `reserved` their
-/// share of the earlier lots.
+/// Returns the part of a lot that is not held. `held` is the total that calls hold; `reserved` is
+/// the part of it that the earlier lots cover, and is increased by the held part of this lot.
 fn free(lot: &Lot, held: Credits, reserved: &mut Credits) -> Credits {
     let still_held = held.saturating_sub(*reserved).min(lot.remaining);
     *reserved = Credits::from_nanos(reserved.nanos().saturating_add(still_held.nanos()));
@@ -269,31 +269,32 @@ fn to_credits(nanos: i128) -> Credits {
 pub struct Withdrawal {
     /// Account of the lot.
     pub account: AccountId,
-    /// Credits withdrawn now.
+    /// Credits withdrawn by this call.
     pub amount: Credits,
 }
 
-/// Stores lots. Every method is atomic together with its transfers; a method that fails has written
-/// nothing. [`crate::LedgerStore::grant`] makes lots.
+/// Stores lots. Every method is atomic together with its transfers: a method that fails has written
+/// nothing. [`crate::LedgerStore::grant`] creates lots.
 #[async_trait]
 pub trait LotStore: Send + Sync {
-    /// Lists the lots of an account in the order of spending, with their rest now: all spending is
-    /// assigned, and due lots have expired. `NotFound` when the account does not exist.
+    /// Lists the lots of an account in the order of spending, after all spending is assigned and
+    /// due lots have expired. `NotFound` if the account does not exist.
     async fn lots(&self, account: AccountId, now: Timestamp) -> Result<Vec<Lot>>;
 
-    /// Expires due lots of at most `limit` accounts, longest overdue first; returns how many.
-    /// Credits held by calls that were accepted before the expiry stay until these calls end.
+    /// Expires the due lots of up to `limit` accounts, longest overdue first, and returns the
+    /// number of lots. Credits held by calls that were accepted before the expiry remain until
+    /// these calls end.
     async fn expire(&self, now: Timestamp, limit: u32) -> Result<u64>;
 
-    /// Withdraws the rest of a purchase or a promotion that no call holds, until `total` is
-    /// withdrawn since the lot was made. The amount may be zero.
-    /// `NotFound` when the lot does not exist; `Conflict` when it is a refund.
+    /// Withdraws the rest of a purchase or a promotion that no call holds, until `total` has been
+    /// withdrawn since the lot was created. The withdrawn amount may be zero. `NotFound` if the lot
+    /// does not exist, `Conflict` if it is a refund.
     async fn withdraw(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Withdrawal>;
 
-    /// Refunds the charge of a call, never more in total than was charged. Credits become a
-    /// separate lot that never expires; allowance returns to its week while that is open. The same
-    /// id twice is one refund. `NotFound` when the usage row does not exist; `Conflict` when the id
-    /// belongs to a refund of another call.
+    /// Refunds the charge of a call; all refunds of a call together never exceed its charge.
+    /// Credits become a separate lot that never expires; allowance returns to its week while that
+    /// week is open. Several refunds with the same id count once. `NotFound` if the usage row does
+    /// not exist, `Conflict` if the id belongs to a refund of another call.
     async fn refund(&self, new: NewRefund) -> Result<RefundOutcome>;
 }
 
@@ -362,7 +363,7 @@ mod tests {
         }
     }
 
-    /// Each row: lots, funds, credits held by earlier calls, and the expected rest.
+    /// Each row contains lots, funds, credits held by earlier calls, and the expected rest.
     #[test]
     fn credits_held_by_earlier_calls_do_not_expire() {
         let over = |id, remaining| lot(id, remaining, 100, Some(10), 0);

@@ -8,17 +8,17 @@ use tollgate_types::{AccountId, MediaId, Timestamp};
 
 use crate::{BlobKey, Result};
 
-/// Maximum retention of an object, from its creation.
+/// Maximum time between the creation of an object and its expiry.
 pub const MAX_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Metadata of a generated object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media {
-    /// Unique id, impossible to guess.
+    /// Unique id, which cannot be guessed.
     pub id: MediaId,
     /// Account that owns the object.
     pub account: AccountId,
-    /// Object number in the `BlobKey` of its bytes.
+    /// Object number in the [`BlobKey`] of the object's bytes.
     pub object: u128,
     /// SHA-256 of the bytes.
     pub sha256: [u8; 32],
@@ -34,16 +34,16 @@ pub struct Media {
     pub duration: Option<Duration>,
     /// Time when the object was generated.
     pub created_at: Timestamp,
-    /// Time from which it is not served.
+    /// Time from which the object is not served.
     pub expires_at: Timestamp,
-    /// The request or job that made it.
+    /// Id of the request or job that generated the object, if known.
     pub source: Option<u128>,
-    /// Time when its bytes were found to be deleted. The row stays as a record of the object.
+    /// Time when the bytes were recorded as deleted. The row remains as a record of the object.
     pub deleted_at: Option<Timestamp>,
 }
 
 impl Media {
-    /// Returns the key of its bytes.
+    /// Returns the key of the object's bytes.
     pub fn blob(&self) -> BlobKey {
         BlobKey {
             account: self.account,
@@ -51,30 +51,30 @@ impl Media {
         }
     }
 
-    /// Whether it is served at this time.
+    /// Whether the object is served at this time.
     pub fn is_available(&self, now: Timestamp) -> bool {
         self.deleted_at.is_none() && now < self.expires_at
     }
 }
 
-/// Stores metadata of media. The bytes are in a [`crate::BlobStore`].
+/// Stores the metadata of generated media.
 #[async_trait]
 pub trait MediaStore: Send + Sync {
-    /// Records an object whose bytes are already stored. `NotFound` when the account does not
-    /// exist, `Conflict` when the id is taken.
+    /// Records an object whose bytes are already stored. `NotFound` if the account does not exist,
+    /// `Conflict` if the id exists.
     async fn insert(&self, media: Media) -> Result<()>;
 
-    /// Returns the object with this id of any account, also if expired or deleted. For signed
-    /// addresses: check the signature with the object's account before any use.
+    /// Returns the object with this id of any account, even if it has expired or is deleted. For
+    /// signed URLs: the caller must verify the signature with the object's account before any use.
     async fn get(&self, id: MediaId) -> Result<Option<Media>>;
 
-    /// Returns the account's object with this id, also if expired or deleted; `None` for other
-    /// accounts' objects.
+    /// Returns the account's object with this id, even if it has expired or is deleted; `None` for
+    /// objects of other accounts.
     async fn of_account(&self, account: AccountId, id: MediaId) -> Result<Option<Media>>;
 
     /// Extends the retention of an unexpired object to `until`, at most to [`MAX_RETENTION`]; never
-    /// shortens it. Returns the resulting expiry. `None` when the object does not exist or has
-    /// expired: its bytes may be in deletion.
+    /// shortens it. Returns the resulting expiry. `None` if the object does not exist or has
+    /// expired, because its bytes may be in deletion.
     async fn extend(
         &self,
         account: AccountId,
@@ -83,10 +83,10 @@ pub trait MediaStore: Send + Sync {
         until: Timestamp,
     ) -> Result<Option<Timestamp>>;
 
-    /// Lists expired objects whose bytes may still exist, oldest first, at most `limit`.
+    /// Lists up to `limit` expired objects whose bytes may still exist, oldest first.
     async fn expired(&self, now: Timestamp, limit: u32) -> Result<Vec<Media>>;
 
-    /// Records that the bytes of an object were deleted; returns whether that is new. The row
-    /// stays.
+    /// Records that the bytes of an object were deleted; returns `false` if this was recorded
+    /// before. The row remains.
     async fn forget(&self, account: AccountId, id: MediaId, now: Timestamp) -> Result<bool>;
 }

@@ -1,4 +1,4 @@
-//! Members: the people of an account.
+//! Members: the people who may use an account.
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, MemberId, Timestamp};
@@ -9,7 +9,7 @@ use crate::subscription::names;
 names! {
     /// Permissions of a member within the account.
     MemberRole {
-        /// All permissions. Once an account has an owner, it always has one.
+        /// All permissions. The last owner of an account can be neither removed nor demoted.
         Owner = "owner",
         /// All permissions except closing the account and changing owners.
         Admin = "admin",
@@ -31,7 +31,7 @@ impl MemberRole {
     }
 }
 
-/// A person who belongs to an account.
+/// A person with access to an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Unique id of the member.
@@ -46,22 +46,22 @@ pub struct Member {
     pub created_at: Timestamp,
 }
 
-/// Stores members. Removing or demoting the last owner of an account is a `Conflict`, also when
-/// calls run concurrently.
+/// Stores members. Removing or demoting the last owner of an account is a `Conflict`, also if calls
+/// run concurrently.
 #[async_trait]
 pub trait MemberStore: Send + Sync {
-    /// Stores the member. `NotFound` when the account does not exist, `Conflict` when it has a
+    /// Stores the member. `NotFound` if the account does not exist, `Conflict` if it already has a
     /// member with this address.
     async fn add(&self, member: Member) -> Result<()>;
 
-    /// Lists the members of an account in order of id.
+    /// Lists the members of an account, sorted by id.
     async fn list(&self, account: AccountId) -> Result<Vec<Member>>;
 
-    /// Changes a member's role and returns the member as before. `NotFound` when the account has no
-    /// such member, `Conflict` when it is the last owner.
+    /// Changes a member's role and returns the member as it was before. `NotFound` if the account
+    /// has no such member, `Conflict` if the member is the last owner.
     async fn set_role(&self, account: AccountId, id: MemberId, role: MemberRole) -> Result<Member>;
 
-    /// Removes a member and returns it. `NotFound` when the account has no such member, `Conflict`
-    /// when it is the last owner.
+    /// Removes a member and returns it. `NotFound` if the account has no such member, `Conflict` if
+    /// the member is the last owner.
     async fn remove(&self, account: AccountId, id: MemberId) -> Result<Member>;
 }

@@ -1,5 +1,5 @@
-//! Change notifications from the database, from any process, so that a process invalidates its
-//! caches.
+//! Notifications of changes in the database by any process, so that every process can invalidate
+//! its caches.
 
 use std::fmt;
 
@@ -12,16 +12,16 @@ use tollgate_types::{AccountId, JobId};
 pub enum Notification {
     /// New keys were created.
     Keys,
-    /// An account or one of its keys has changed.
+    /// This account or one of its keys has changed.
     Account(AccountId),
-    /// Nodes with a lease of this account's balance have to return it.
+    /// Nodes that lease credits of this account must return them.
     Lease(AccountId),
     /// Notifications may have been lost: all caches are invalid.
     Everything,
 }
 
 impl Notification {
-    /// Parses the notification. Unknown text comes from another version and means
+    /// Parses a notification. Unknown text was sent by another version, and counts as
     /// [`Notification::Everything`].
     pub fn parse(text: &str) -> Notification {
         let account = |id: &str| u128::from_str_radix(id, 16).map(AccountId::from_u128);
@@ -33,7 +33,7 @@ impl Notification {
         }
     }
 
-    /// Returns the label: `keys`, `account`, `lease` or `everything`.
+    /// Returns the kind as a label: `keys`, `account`, `lease` or `everything`.
     pub const fn kind(self) -> &'static str {
         match self {
             Notification::Keys => "keys",
@@ -56,10 +56,10 @@ impl fmt::Display for Notification {
     }
 }
 
-/// A change of a job in any process.
+/// A change of jobs by any process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobNotification {
-    /// A job is due.
+    /// A job is due and can be leased.
     Due,
     /// This job has a new event or has ended.
     Changed(JobId),
@@ -70,7 +70,7 @@ pub enum JobNotification {
 }
 
 impl JobNotification {
-    /// Parses the notification. Unknown text comes from another version and means
+    /// Parses a notification. Unknown text was sent by another version, and counts as
     /// [`JobNotification::Any`].
     pub fn parse(text: &str) -> JobNotification {
         let job = |id: &str| u128::from_str_radix(id, 16).map(JobId::from_u128);
@@ -82,7 +82,7 @@ impl JobNotification {
         }
     }
 
-    /// Returns the label: `job_due`, `job_changed`, `job_cancelled` or `job_any`.
+    /// Returns the kind as a label: `job_due`, `job_changed`, `job_cancelled` or `job_any`.
     pub const fn kind(self) -> &'static str {
         match self {
             JobNotification::Due => "job_due",
@@ -95,18 +95,19 @@ impl JobNotification {
 
 /// A source of change notifications.
 pub trait NotificationSource: Send + Sync {
-    /// Subscribes from now on. Every change of keys and accounts that is committed after this call
+    /// Subscribes to changes of keys and accounts. Every change that is committed after this call
     /// has its own notification or is covered by a later [`Notification::Everything`].
     fn subscribe(&self) -> NotificationReader;
 
-    /// Subscribes to jobs, with [`JobNotification::Any`] for lost notifications. Separate because
-    /// jobs change much more often and would delay the other notifications.
+    /// Subscribes to changes of jobs. Lost notifications are replaced by [`JobNotification::Any`].
+    /// The subscription is separate because jobs change much more often and would delay the other
+    /// notifications.
     fn subscribe_to_jobs(&self) -> NotificationReader<JobNotification>;
 }
 
-/// Notifications with a value that stands for all lost ones.
+/// Notification types with a value that replaces lost notifications.
 pub trait CatchAll {
-    /// The value for lost notifications.
+    /// Value that replaces lost notifications.
     const CATCH_ALL: Self;
 }
 
@@ -118,12 +119,12 @@ impl CatchAll for JobNotification {
     const CATCH_ALL: Self = JobNotification::Any;
 }
 
-/// Receiver of notifications, usable on any runtime.
+/// Receiver of notifications, for any async runtime.
 #[derive(Debug)]
 pub struct NotificationReader<N = Notification>(Option<Receiver<N>>);
 
 impl<N: Clone + CatchAll> NotificationReader<N> {
-    /// Returns the next notification; waits forever once the source is closed.
+    /// Returns the next notification. After the source is closed, the call never returns.
     pub async fn next(&mut self) -> N {
         match &mut self.0 {
             Some(receiver) => match receiver.recv().await {
@@ -142,7 +143,7 @@ impl<N> From<Receiver<N>> for NotificationReader<N> {
     }
 }
 
-/// The source of an engine with a single process, which knows its own changes.
+/// Notification source of a single-process engine, which needs no notifications of its changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoNotifications;
 

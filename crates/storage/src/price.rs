@@ -1,4 +1,4 @@
-//! Price versions: immutable once written.
+//! Price versions, which are immutable once stored.
 
 use async_trait::async_trait;
 use tollgate_types::{AuditId, PriceVersion, Prices, Timestamp};
@@ -10,7 +10,7 @@ use crate::Result;
 pub struct PriceRecord {
     /// Content hash that names the version.
     pub version: PriceVersion,
-    /// The model's public id.
+    /// Public id of the model.
     pub model: String,
     /// Prices of the version.
     pub prices: Prices,
@@ -23,7 +23,7 @@ pub struct PriceRecord {
 pub struct PriceChange {
     /// Unique id; later changes have greater ids.
     pub id: AuditId,
-    /// The model's public id.
+    /// Public id of the model.
     pub model: String,
     /// Version that became active.
     pub version: PriceVersion,
@@ -36,19 +36,20 @@ pub struct PriceChange {
 /// Stores price versions and their activations.
 #[async_trait]
 pub trait PriceStore: Send + Sync {
-    /// Records new versions, durably when it returns. Existing versions stay unchanged.
+    /// Records new versions; they are durable when the call returns. Existing versions stay
+    /// unchanged.
     async fn record(&self, records: Vec<PriceRecord>) -> Result<()>;
 
-    /// Returns the version; `None` if it was never recorded.
+    /// Returns the version; `None` if it is not recorded.
     async fn get(&self, version: PriceVersion) -> Result<Option<PriceRecord>>;
 
-    /// Records new versions and activates them by `changes`, in one step. A change to the already
-    /// active version of its model is skipped.
+    /// Records new versions and activates them by `changes`, in one atomic step. A change to the
+    /// version that is already active for its model is skipped.
     async fn activate(&self, records: Vec<PriceRecord>, changes: Vec<PriceChange>) -> Result<()>;
 
-    /// Returns the active price version of every model that ever had one, in order of model.
+    /// Returns the active price version of every model that ever had one, sorted by model.
     async fn active(&self) -> Result<Vec<PriceRecord>>;
 
-    /// Lists the activations for a model with their prices, newest first, at most `limit`.
+    /// Lists up to `limit` activations for a model with their prices, newest first.
     async fn history(&self, model: &str, limit: u32) -> Result<Vec<(PriceChange, PriceRecord)>>;
 }

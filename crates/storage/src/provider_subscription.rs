@@ -1,6 +1,6 @@
 //! Subscriptions that a payment provider renews: the request to the provider, the link to its
-//! subscription, and its known renewal state. Period, week and debt belong to the subscription
-//! itself.
+//! subscription, and its last reported renewal state. The local subscription has the period, the
+//! week and the overdue payments.
 
 use std::sync::Arc;
 
@@ -15,9 +15,10 @@ names! {
     ProviderSubscriptionState {
         /// The first payment is outstanding.
         Pending = "pending",
-        /// The provider's subscription pays the local one.
+        /// The provider's subscription pays for the local one.
         Started = "begun",
-        /// It never starts: it was not paid, or the account had another plan when it was paid.
+        /// The subscription never starts: it was not paid, or the account had another plan when it
+        /// was paid.
         Failed = "failed",
     }
 }
@@ -25,9 +26,9 @@ names! {
 /// A subscription at a payment provider. It is stored before the provider receives the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderSubscription {
-    /// Id of the local subscription that it pays.
+    /// Id of the local subscription that the provider's subscription pays for.
     pub id: SubscriptionId,
-    /// Account that subscribes.
+    /// Account that pays for the plan.
     pub account: AccountId,
     /// Name of the payment provider.
     pub provider: String,
@@ -47,11 +48,11 @@ pub struct ProviderSubscription {
     pub checkout: Option<String>,
     /// Provider's id of the subscription.
     pub reference: Option<String>,
-    /// Known behaviour of the provider at the end of a period; `None` while it has no subscription.
+    /// Last known renewal state of the provider's subscription; `None` while the provider has none.
     pub course: Option<RenewalState>,
     /// Provider's id of the invoice of the last paid period.
     pub invoice: Option<String>,
-    /// Reason of the failure.
+    /// Reason of the failure, if the subscription has failed.
     pub failure: Option<String>,
     /// Time of the request.
     pub created_at: Timestamp,
@@ -59,7 +60,7 @@ pub struct ProviderSubscription {
     pub updated_at: Timestamp,
 }
 
-/// A change of a provider's subscription.
+/// A change to a subscription at a payment provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProviderSubscriptionChange {
     /// The checkout page was created.
@@ -67,33 +68,33 @@ pub enum ProviderSubscriptionChange {
         /// Provider's id of the checkout page.
         checkout: String,
     },
-    /// A period was paid, and the provider continues to renew.
+    /// A period was paid, and the provider continues to renew the subscription.
     Paid {
         /// Provider's id of the subscription.
         reference: String,
         /// Provider's id of the invoice.
         invoice: String,
     },
-    /// It was paid but cannot start: the provider has to end it.
+    /// The subscription was paid but cannot start: the provider must end it.
     Refused {
         /// Provider's id of the subscription.
         reference: String,
         /// Short reason code.
         why: String,
     },
-    /// It will not be paid.
+    /// The subscription will not be paid.
     Failed {
         /// Short reason code.
         why: String,
     },
-    /// Reported renewal state of the provider.
+    /// The provider reported this renewal state.
     RenewalState(RenewalState),
 }
 
 impl ProviderSubscription {
-    /// Returns the subscription after a change. A repeated change has no effect. `Conflict` when
-    /// the change is impossible: another subscription of the provider already pays, or there is
-    /// none to have a renewal state.
+    /// Returns the subscription after a change. A repeated change has no effect. `Conflict` if the
+    /// change is impossible: another subscription of the provider already pays, or the provider has
+    /// no subscription whose renewal state could change.
     pub fn after(&self, change: ProviderSubscriptionChange, at: Timestamp) -> Result<Self> {
         use ProviderSubscriptionChange::{Failed, Opened, Paid, Refused, RenewalState as RenewalChanged};
         use ProviderSubscriptionState as State;
@@ -133,7 +134,8 @@ impl ProviderSubscription {
         Ok(next)
     }
 
-    /// Returns the renewal state that the provider should have, given the local subscription.
+    /// Returns the renewal state that the provider should have, derived from the local
+    /// subscription.
     pub fn desired_renewal(&self, subscription: Option<&Subscription>) -> RenewalState {
         match subscription {
             Some(found) if found.state.is_terminal() => RenewalState::Ended,
@@ -152,21 +154,22 @@ impl ProviderSubscription {
 /// Stores subscriptions at payment providers.
 #[async_trait]
 pub trait ProviderSubscriptionStore: Send + Sync {
-    /// Stores a new one. `NotFound` when the account does not exist, `Conflict` when the id was
-    /// used.
+    /// Stores a new subscription. `NotFound` if the account does not exist, `Conflict` if the id
+    /// was used.
     async fn create(&self, new: ProviderSubscription) -> Result<()>;
 
-    /// Returns the one that pays this subscription; `None` if there is none.
+    /// Returns the provider's subscription for the local subscription with this id; `None` if there
+    /// is none.
     async fn get(&self, id: SubscriptionId) -> Result<Option<ProviderSubscription>>;
 
-    /// Finds the one with the provider's id of the subscription.
+    /// Returns the subscription with this id at the provider; `None` if it does not exist.
     async fn by_reference(&self, reference: &str) -> Result<Option<ProviderSubscription>>;
 
-    /// Lists those of an account that have a checkout page and are unpaid, oldest first.
+    /// Lists the unpaid subscriptions of an account that have a checkout page, oldest first.
     async fn pending(&self, account: AccountId) -> Result<Vec<ProviderSubscription>>;
 
-    /// Applies a change by [`ProviderSubscription::after`] and returns the result. `NotFound` when
-    /// it does not exist.
+    /// Applies a change by [`ProviderSubscription::after`] and returns the result. `NotFound` if
+    /// the subscription does not exist.
     async fn change(
         &self,
         id: SubscriptionId,
@@ -174,12 +177,11 @@ pub trait ProviderSubscriptionStore: Send + Sync {
         at: Timestamp,
     ) -> Result<ProviderSubscription>;
 
-    /// Lists started ones whose local subscription is active or past due after its paid time,
-    /// longest overdue first, at most `limit`.
+    /// Lists up to `limit` started subscriptions whose local subscription is active or past due
+    /// after its paid time, longest overdue first.
     async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<ProviderSubscription>>;
 
-    /// Lists those whose provider has another renewal state than
-    /// [`desired_renewal`](ProviderSubscription::desired_renewal), longest unchanged first, at most
-    /// `limit`.
+    /// Lists up to `limit` subscriptions whose last known renewal state differs from
+    /// [`desired_renewal`](ProviderSubscription::desired_renewal), longest unchanged first.
     async fn out_of_sync(&self, limit: u32) -> Result<Vec<ProviderSubscription>>;
 }

@@ -1,5 +1,5 @@
-//! Refunds of calls. Credits are refunded as a separate lot; allowance returns to its week while
-//! that is open, and is not refunded afterwards.
+//! Refunds of calls. Credits are refunded as a separate lot. Allowance returns to its week while
+//! that week is open, and is not refunded afterwards.
 
 use sha2::{Digest, Sha256};
 use tollgate_types::id::TransferId;
@@ -12,13 +12,13 @@ use crate::usage::UsageRow;
 /// A refund to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRefund {
-    /// Idempotency id: repeated refunds with the same id count once.
+    /// Idempotency id: several refunds with the same id count once.
     pub id: TransferId,
     /// Account that receives the refund.
     pub account: AccountId,
     /// Id of the call's usage row.
     pub hold: HoldId,
-    /// Amount; `None` for everything refundable.
+    /// Amount to refund; `None` for the whole refundable amount.
     pub amount: Option<Credits>,
     /// Note for operators.
     pub reason: String,
@@ -29,7 +29,7 @@ pub struct NewRefund {
 /// A stored refund of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refund {
-    /// Id of the refund and, if it has credits, of their lot.
+    /// Id of the refund and of the lot of its credits, if it has any.
     pub id: TransferId,
     /// Account that received the refund.
     pub account: AccountId,
@@ -61,16 +61,16 @@ impl Refund {
 /// Outcome of an attempt to refund.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefundOutcome {
-    /// The refund exists, from now or from an earlier request.
+    /// The refund exists: this request or an earlier one created it.
     Done {
         /// The stored refund.
         refund: Refund,
         /// Whether it existed before this request.
         is_repeated: bool,
     },
-    /// The amount exceeds the refundable amount, or nothing is refundable; nothing was written.
+    /// The amount exceeds the refundable amount, or no amount is refundable. No data was written.
     Denied {
-        /// Refundable amount; zero if everything was refunded.
+        /// Refundable amount; zero if the whole charge was refunded.
         refundable: Credits,
     },
 }
@@ -103,7 +103,7 @@ pub struct Refundable {
 }
 
 impl Refundable {
-    /// Returns the part of the row's charge not yet refunded by `before`. `is_open` tells whether
+    /// Returns the part of the row's charge that `before` does not refund yet. `is_open` is whether
     /// the week that paid for the call is still open.
     pub fn of(row: &UsageRow, before: &[Refund], is_open: bool) -> Refundable {
         let sum = |of: fn(&Refund) -> Credits| before.iter().map(|refund| of(refund).nanos()).sum::<i64>();
@@ -118,8 +118,8 @@ impl Refundable {
         }
     }
 
-    /// Splits the refund, credits first. If the amount is not positive or too large, returns the
-    /// maximum as the error.
+    /// Splits a refund into credits and allowance, credits first. If the amount is not positive or
+    /// too large, returns the refundable amount as the error.
     pub fn refund(self, new: &NewRefund) -> Result<Refund, Credits> {
         let max = Credits::from_nanos(self.credits.nanos().saturating_add(self.allowance.nanos()));
         let amount = new.amount.unwrap_or(max);

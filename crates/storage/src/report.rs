@@ -1,4 +1,4 @@
-//! Reports: sums and pages of the ledger of one account.
+//! Reports: sums and lists of the transfers of one account.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use tollgate_types::{AccountId, Credits, Timestamp};
 use crate::Result;
 use crate::audit::{Leg, TransferRow};
 
-/// Sum of the transfers of one step.
+/// Sum of the transfers of one leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LegSum {
-    /// Step of the transfers.
+    /// Leg of the summed transfers.
     pub leg: Leg,
     /// Number of transfers.
     pub count: u64,
@@ -19,25 +19,25 @@ pub struct LegSum {
     pub amount: Credits,
 }
 
-/// The sums of a statement, as of one instant.
+/// Sums for a statement, as of one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Sums of the transfers before the span.
     pub before: Vec<LegSum>,
     /// Sums of the transfers within the span.
     pub within: Vec<LegSum>,
-    /// Sums of the transfers up to the end of the span, computed independently.
+    /// Sums of the transfers up to the end of the span, computed independently of the other sums.
     pub until: Vec<LegSum>,
-    /// Charges of the calls that ended within the span, in ascending order of model and endpoint.
+    /// Charges of the calls that ended within the span, sorted by model and endpoint.
     pub charges: Vec<ChargeSum>,
 }
 
 /// A half-open range of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Start, inclusive; `None` for the beginning.
+    /// Inclusive start; `None` for no lower bound.
     pub from: Option<Timestamp>,
-    /// End, exclusive; `None` for no end.
+    /// Exclusive end; `None` for no upper bound.
     pub to: Option<Timestamp>,
 }
 
@@ -61,7 +61,7 @@ impl Span {
 pub struct ChargeSum {
     /// Canonical id of the model.
     pub model: Arc<str>,
-    /// The path of the endpoint.
+    /// Path of the endpoint.
     pub endpoint: Arc<str>,
     /// Number of calls with a charge.
     pub calls: u64,
@@ -74,20 +74,20 @@ pub struct ChargeSum {
 /// Position of a transfer in a list of its account's transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferCursor {
-    /// The 128 bits of its subject's id.
+    /// 128 bits of the id of the transfer's subject.
     pub entry: u128,
-    /// Step of the transfer.
+    /// Leg of the transfer.
     pub leg: Leg,
 }
 
-/// Reads reports. They include every call answered before; open holds may be missing.
+/// Reads reports. They include every call that was completed before; open holds may be missing.
 #[async_trait]
 pub trait ReportStore: Send + Sync {
     /// Returns the sums of an account's transfers before, within and up to the end of a span.
     async fn sums(&self, account: AccountId, span: Span) -> Result<Sums>;
 
-    /// Lists transfers of an account in ascending order of position, after `after`, at most
-    /// `limit`.
+    /// Lists up to `limit` transfers of an account in the span, sorted by entry and leg, after the
+    /// position of `after`.
     async fn transfers(
         &self,
         account: AccountId,

@@ -1,57 +1,59 @@
-//! Stored answers of the Responses API, which later requests can continue.
+//! Stored responses of the Responses API, which later requests can continue.
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, ResponseId, Timestamp};
 
 use crate::Result;
 
-/// A stored answer. The API crate seals its content, which is opaque here.
+/// A stored response. The API crate seals the content; storage cannot read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredResponse {
-    /// Unique id of the answer.
+    /// Unique id of the response.
     pub id: ResponseId,
-    /// Account that owns the answer.
+    /// Account that owns the response.
     pub account: AccountId,
-    /// Id of the answer that it continues.
+    /// Id of the response that this one continues.
     pub previous: Option<ResponseId>,
-    /// Time when the answer was created.
+    /// Time when the response was created.
     pub created_at: Timestamp,
-    /// Time when it expires.
+    /// Time when the response expires.
     pub expires_at: Timestamp,
-    /// Request and answer, sealed.
+    /// Request and response, sealed.
     pub content: Vec<u8>,
 }
 
-/// An answer to be stored.
+/// A response to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewResponse {
-    /// The answer to store.
+    /// The response with its sealed content.
     pub response: StoredResponse,
-    /// Ids of its items, which later requests may reference.
+    /// Ids of the response's items, which later requests may reference.
     pub items: Vec<String>,
 }
 
-/// Limits for reading a chain of answers.
+/// Limits for reading a chain of responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainLimits {
-    /// Maximum number of answers.
+    /// Maximum number of responses.
     pub links: u32,
-    /// Maximum bytes of all contents; the newest answer is read regardless of its size.
+    /// Maximum total size of all contents in bytes. The newest response is read regardless of its
+    /// size.
     pub bytes: u64,
 }
 
-/// Stores answers. Answers of other accounts are never found.
+/// Stores responses. Responses of other accounts are never found.
 #[async_trait]
 pub trait ResponseStore: Send + Sync {
-    /// Stores the answer. `NotFound` when the account does not exist, `Conflict` when the id is
-    /// taken. An item id that another answer of the account already has stays with that answer.
+    /// Stores the response. `NotFound` if the account does not exist, `Conflict` if the id exists.
+    /// An item id that another response of the account already has continues to refer to that
+    /// response.
     async fn save(&self, new: NewResponse) -> Result<()>;
 
-    /// Returns the answer, unless it has expired.
+    /// Returns the response; `None` if it does not exist or has expired.
     async fn get(&self, account: AccountId, id: ResponseId, now: Timestamp)
     -> Result<Option<StoredResponse>>;
 
-    /// Returns the answer that contains this item, unless it has expired.
+    /// Returns the response that contains this item; `None` if it does not exist or has expired.
     async fn with_item(
         &self,
         account: AccountId,
@@ -59,8 +61,9 @@ pub trait ResponseStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Option<StoredResponse>>;
 
-    /// Returns the answer and its predecessors, newest first, within the limits. The list also ends
-    /// before a deleted or expired answer; a complete list ends with an answer without `previous`.
+    /// Returns the response and its predecessors, newest first, within the limits. The list also
+    /// ends before a deleted or expired response. A complete list ends with a response without
+    /// `previous`.
     async fn chain(
         &self,
         account: AccountId,
@@ -69,9 +72,9 @@ pub trait ResponseStore: Send + Sync {
         limits: ChainLimits,
     ) -> Result<Vec<StoredResponse>>;
 
-    /// Deletes the answer; returns whether it existed. Answers that continue it stay.
+    /// Deletes the response; returns whether it existed. Responses that continue it remain.
     async fn delete(&self, account: AccountId, id: ResponseId, now: Timestamp) -> Result<bool>;
 
-    /// Deletes expired answers, oldest first, at most `limit`; returns how many.
+    /// Deletes up to `limit` expired responses, oldest first, and returns their number.
     async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64>;
 }

@@ -1,10 +1,11 @@
-//! Subscriptions: plans and agents that an account pays by the period. A plan adds a weekly
+//! Subscriptions: plans and agents that an account pays for by the period. A plan adds a weekly
 //! allowance.
 //!
-//! A week of a plan is `[anchor + 7·24 h·n, anchor + 7·24 h·(n + 1))`. Its allowance is opened
+//! Week `n` of a plan is `[anchor + 7·24 h·n, anchor + 7·24 h·(n + 1))`. Its allowance is granted
 //! once, by the first hold in the week. The unused rest goes to `breakage` when the next week is
-//! opened or the subscription ends: nothing is carried over, and a week without a hold is never
-//! granted. A closed week is never reopened, even if the clock goes back.
+//! opened or the subscription ends: unused allowance is not carried over, and the allowance of a
+//! week without a hold is never granted. A closed week is never reopened, even if the clock moves
+//! back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,7 @@ macro_rules! names {
         }
 
         impl $name {
-            /// Name used in storage, in the configuration and on the wire.
+            /// Returns the name used in storage, in the configuration and on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $($name::$variant => $text,)+
@@ -47,7 +48,7 @@ macro_rules! names {
 pub(crate) use names;
 
 names! {
-    /// Type of the subscribed thing.
+    /// Type of the product that a subscription pays for.
     Product {
         /// A plan with a weekly allowance; the subject is its name.
         Plan = "plan",
@@ -57,7 +58,7 @@ names! {
 }
 
 names! {
-    /// Length of a period.
+    /// Length of a billing period.
     Cadence {
         /// A period is a calendar month.
         Monthly = "monthly",
@@ -67,7 +68,7 @@ names! {
 }
 
 names! {
-    /// Source of the money for a period.
+    /// Source of the payment for a period.
     Payer {
         /// Credits of the account.
         Credits = "credits",
@@ -77,15 +78,16 @@ names! {
 }
 
 names! {
-    /// State of a subscription. Only an active one gives access.
+    /// State of a subscription. Only an active subscription gives access.
     SubscriptionState {
         /// The subscription is paid and gives access.
         Active = "active",
         /// The period is unpaid; a payment can still arrive.
         PastDue = "past_due",
-        /// It was cancelled, and the paid time is over.
+        /// The subscription was cancelled and its paid period has ended, or another subscription
+        /// replaced it.
         Canceled = "canceled",
-        /// It stayed past due for too long.
+        /// The subscription was past due for too long.
         Expired = "expired",
     }
 }
@@ -97,14 +99,14 @@ impl SubscriptionState {
     }
 }
 
-/// A subscription to be created. Its first period begins at its anchor.
+/// A subscription to be created. Its first period starts at its anchor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSubscription {
     /// Unique id of the subscription.
     pub id: SubscriptionId,
     /// Account that subscribes.
     pub account: AccountId,
-    /// Type of the subscribed thing.
+    /// Type of the product that the subscription pays for.
     pub product: Product,
     /// Name of the plan, or id of the agent.
     pub subject: Arc<str>,
@@ -112,11 +114,11 @@ pub struct NewSubscription {
     pub price: Credits,
     /// Length of a period.
     pub cadence: Cadence,
-    /// Source of the money.
+    /// Source of the payments.
     pub payer: Payer,
     /// Weekly allowance; zero unless the product is a plan.
     pub allowance: Credits,
-    /// Start of the subscription. Weeks and periods are counted from here.
+    /// Start of the subscription, from which weeks and periods are counted.
     pub anchor: Timestamp,
     /// End of the first period.
     pub paid_through: Timestamp,
@@ -129,15 +131,15 @@ pub struct Subscription {
     pub terms: NewSubscription,
     /// Number of the last paid period, from 0.
     pub period: i64,
-    /// Whether it ends with the paid time.
+    /// Whether the subscription ends after the paid period instead of being renewed.
     pub cancel_at_period_end: bool,
-    /// Time since when a period is unpaid.
+    /// Time when the first unpaid period became past due; `None` while no period is unpaid.
     pub past_due_since: Option<Timestamp>,
     /// Current state of the subscription.
     pub state: SubscriptionState,
-    /// Number of the open week, from 0.
+    /// Number of the open week, from 0; `None` if no week is open.
     pub window: Option<i64>,
-    /// Another plan for the next period; `None` to stay on this plan.
+    /// Plan of the next period, if it differs from the current plan.
     pub next: Option<NextPlan>,
 }
 
@@ -146,11 +148,11 @@ pub struct Subscription {
 pub struct NextPlan {
     /// Name of the plan in the settings.
     pub name: Arc<str>,
-    /// Length of its periods.
+    /// Billing period of that plan: a month or a year.
     pub cadence: Cadence,
 }
 
-/// A change of a subscription.
+/// A change to a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The next period is paid.
@@ -160,24 +162,24 @@ pub enum Change {
         /// End of the period.
         paid_through: Timestamp,
     },
-    /// The payment of the next period failed.
+    /// The next period was not paid.
     PastDue,
-    /// Stop renewing at the end of the paid time.
+    /// The subscription is not renewed after the paid period.
     CancelAtPeriodEnd,
-    /// Renew again; undoes `CancelAtPeriodEnd`.
+    /// The subscription is renewed again: undoes [`CancelAtPeriodEnd`](Self::CancelAtPeriodEnd).
     Resume,
-    /// The paid time of a cancelled subscription is over.
+    /// The paid period of a cancelled subscription has ended.
     Cancel,
     /// The subscription was past due for too long.
     Expire,
-    /// Switch to another plan for the next period; `None` stays on the same plan.
+    /// The next period has another plan; `None` for the same plan.
     Next(Option<NextPlan>),
-    /// Another subscription replaces it.
+    /// Another subscription replaces this one.
     Replace,
 }
 
 impl Change {
-    /// Name used in storage.
+    /// Returns the name used in storage.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Change::Renew { .. } => "renewed",
@@ -196,7 +198,7 @@ impl Change {
 /// A recorded change of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionEvent {
-    /// Number within the subscription, from 0.
+    /// Number of the event within the subscription, from 0.
     pub number: i64,
     /// `created`, or the name of a [`Change`].
     pub kind: String,
@@ -211,25 +213,26 @@ pub struct SubscriptionEvent {
 /// Outcome of a payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payment {
-    /// It was paid, or cost nothing; the subscription after the change.
+    /// The change was paid, or cost nothing. Contains the subscription after the change.
     Done(Box<Subscription>),
-    /// The balance does not cover it; nothing was written.
+    /// The balance does not cover the price. No data was written.
     Denied {
         /// Credits that can be spent.
         available: Credits,
     },
 }
 
-/// The plan that applied to a call, frozen when its hold was taken.
+/// The plan that applied to a call when its hold was taken. Later changes of the subscription do
+/// not affect the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanUse {
     /// Name of the plan.
     pub name: Arc<str>,
-    /// Id of the week of the call, from `window_entry`.
+    /// Id of the week of the call, from [`window_entry`].
     pub window: TransferId,
 }
 
-/// A week of a plan, as shown to its owner.
+/// A week of a plan, as shown to the account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Week {
     /// Start of the week, inclusive.
@@ -238,25 +241,25 @@ pub struct Week {
     pub end: Timestamp,
     /// Allowance of the week.
     pub limit: Credits,
-    /// Part of the allowance that is used or held by running calls.
+    /// Part of the allowance that was used or is held by running calls.
     pub used: Credits,
 }
 
 /// Allowance available to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
-    /// The rest of the open week with this number.
+    /// The rest of the allowance of the open week with this number.
     Open(i64),
-    /// The full allowance of the week with this number, which has to be opened first; the open week
-    /// is over.
+    /// The full allowance of the week with this number, which the call must open first, because the
+    /// open week has ended.
     Next(i64),
-    /// The call gets no allowance.
+    /// No allowance: credits must pay for the call.
     Nothing,
 }
 
 impl Subscription {
-    /// Makes an active subscription: its first period is paid, and its first week is open if it is
-    /// a plan.
+    /// Returns a new, active subscription: its first period is paid, and the first week of a plan
+    /// is open.
     pub fn begin(terms: NewSubscription) -> Subscription {
         let window = (terms.product == Product::Plan).then_some(0);
         Subscription {
@@ -270,8 +273,8 @@ impl Subscription {
         }
     }
 
-    /// Returns the subscription after a change. `Conflict` when its current state does not allow
-    /// the change.
+    /// Returns the subscription after a change. `Conflict` if its current state does not allow the
+    /// change.
     pub fn after(&self, change: &Change, at: Timestamp) -> Result<Subscription> {
         use SubscriptionState::{Active, Canceled, Expired, PastDue};
         let mut next = self.clone();
@@ -320,8 +323,8 @@ impl Subscription {
         Ok(next)
     }
 
-    /// Returns the allowance for a call accepted at this instant. Weeks are opened only within the
-    /// paid time. An open week lasts to its end, unless the subscription ends earlier.
+    /// Returns the allowance for a call accepted at this time. Weeks are opened only within the
+    /// paid period. An open week lasts until its end, unless the subscription ends earlier.
     pub fn draw(&self, at: Timestamp) -> Draw {
         let is_paid = at < self.terms.paid_through;
         if self.terms.product != Product::Plan
@@ -338,8 +341,9 @@ impl Subscription {
         }
     }
 
-    /// Returns the week that a call would draw on now, or the open week while the plan gives no
-    /// access. `left` is the unused allowance of the open week.
+    /// Returns the week whose allowance a call would use now, or the open week while the plan gives
+    /// no access. `left` is the unused allowance of the open week. `None` if no week is open and
+    /// none can be opened.
     pub fn week_at(&self, left: Credits, now: Timestamp) -> Option<Week> {
         let (number, left) = match (self.draw(now), self.window) {
             (Draw::Next(number), _) => (number, self.terms.allowance),
@@ -365,19 +369,20 @@ impl Subscription {
     }
 }
 
-/// Returns the number of the week that contains an instant; negative before the anchor.
+/// Returns the number of the week that contains a time; negative before the anchor.
 pub fn window_number(anchor: Timestamp, at: Timestamp) -> i64 {
     let since = at.as_micros().saturating_sub(anchor.as_micros());
     since.div_euclid(WEEK_MICROS)
 }
 
-/// Returns the ledger id of a week, derived from subscription and number, so that a week is opened
-/// only once.
+/// Returns the ledger id of a week, derived from subscription and number, so that each week is
+/// opened only once.
 pub fn window_entry(subscription: SubscriptionId, number: i64) -> TransferId {
     entry(b"window", subscription.as_u128(), number)
 }
 
-/// Returns the ledger id of a period's fee, so that a period is paid only once.
+/// Returns the ledger id of a period's fee, derived from subscription and number, so that each
+/// period is paid only once.
 pub fn period_entry(subscription: SubscriptionId, number: i64) -> TransferId {
     entry(b"period", subscription.as_u128(), number)
 }
@@ -391,30 +396,30 @@ pub(crate) fn entry(kind: &[u8], of: u128, number: i64) -> TransferId {
     first_bits(digest)
 }
 
-/// Makes an id from the first 128 bits of a digest.
+/// Returns the id made of the first 128 bits of a digest.
 pub(crate) fn first_bits(digest: Sha256) -> TransferId {
     let digest = digest.finalize();
     let first = digest.iter().take(16);
     TransferId::from_u128(first.fold(0, |id, byte| (id << 8) | u128::from(*byte)))
 }
 
-/// Stores subscriptions. Every method is atomic together with its transfers; a method that fails
+/// Stores subscriptions. Every method is atomic together with its transfers: a method that fails
 /// has written nothing. Every change appends an immutable event.
 #[async_trait]
 pub trait SubscriptionStore: Send + Sync {
-    /// Creates a subscription, pays its first period if the payer is credits, and opens its first
-    /// week if it is a plan. `NotFound` when the account does not exist; `Conflict` when the id was
-    /// used, or when this is a plan and the account already has one that is active or past due.
+    /// Creates a subscription, pays its first period if the payer is credits, and opens the first
+    /// week of a plan. `NotFound` if the account does not exist. `Conflict` if the id was used, or
+    /// if the product is a plan and the account already has a plan that is active or past due.
     async fn subscribe(&self, new: NewSubscription) -> Result<Payment>;
 
     /// Ends a subscription and creates another one of the same account, whose first period costs
-    /// `fee` instead of its price. Fails like [`subscribe`](Self::subscribe) and
+    /// `fee` instead of its price. Has the errors of [`subscribe`](Self::subscribe) and
     /// [`change`](Self::change), and then writes nothing.
     async fn replace(&self, old: SubscriptionId, new: NewSubscription, fee: Credits) -> Result<Payment>;
 
-    /// Changes a subscription; a renewal is paid from credits if these are its payer. When the
-    /// subscription ends, the rest of its open week goes to `breakage`. `NotFound` when it does not
-    /// exist; `Conflict` when its state does not allow the change, for example a renewal of a paid
+    /// Changes a subscription; credits pay for a renewal if they are its payer. When the
+    /// subscription ends, the rest of its open week goes to `breakage`. `NotFound` if it does not
+    /// exist. `Conflict` if its state does not allow the change, for example a renewal of a paid
     /// period.
     async fn change(&self, id: SubscriptionId, change: Change, at: Timestamp) -> Result<Payment>;
 
@@ -424,12 +429,12 @@ pub trait SubscriptionStore: Send + Sync {
     /// Lists the subscriptions of an account, newest first.
     async fn list(&self, account: AccountId) -> Result<Vec<Subscription>>;
 
-    /// Returns the unused allowance of the open week of an account's plan. `NotFound` when the
+    /// Returns the unused allowance of the open week of an account's plan. `NotFound` if the
     /// account does not exist.
     async fn allowance(&self, account: AccountId) -> Result<Credits>;
 
-    /// Lists active and past due subscriptions whose paid time is over, longest overdue first, at
-    /// most `limit`.
+    /// Lists up to `limit` active and past due subscriptions whose paid period has ended, longest
+    /// overdue first.
     async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Subscription>>;
 
     /// Lists the events of a subscription, oldest first.
@@ -506,7 +511,7 @@ mod tests {
             ..plan()
         };
         assert_eq!(ends.draw(after(4, 0)), Draw::Open(4));
-        assert_eq!(ends.draw(after(4, 1)), Draw::Nothing, "what was paid for is over");
+        assert_eq!(ends.draw(after(4, 1)), Draw::Nothing, "the paid period has ended");
         for state in [
             SubscriptionState::PastDue,
             SubscriptionState::Canceled,
@@ -517,7 +522,8 @@ mod tests {
         }
     }
 
-    /// Every state with every change, and the expected new state.
+    /// Each row contains a state, whether the subscription is cancelled, and the new state after
+    /// each change, in the order of `changes`.
     #[test]
     fn changes_are_those_of_the_table() {
         use SubscriptionState::{Active, Canceled, Expired, PastDue};
@@ -644,7 +650,7 @@ mod tests {
         ];
         let distinct: std::collections::HashSet<_> = entries.into_iter().collect();
         assert_eq!(distinct.len(), entries.len());
-        // PostgreSQL computes the same value; a different one would open a week twice.
+        // PostgreSQL computes the same value; a different value would open a week twice.
         assert_eq!(
             window_entry(one, 0).to_string(),
             "xfer_7644d002e2709d068eca50a70b38998d"

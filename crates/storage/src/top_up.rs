@@ -1,5 +1,5 @@
 //! Top-ups: purchases of credits through a payment provider. A top-up is stored before the provider
-//! receives the request, so that later messages of the provider belong to a known top-up. The
+//! receives the request, so that every later event of the provider refers to a stored top-up. The
 //! credits are a grant in the ledger.
 
 use async_trait::async_trait;
@@ -20,7 +20,7 @@ pub enum TopUpKind {
 }
 
 impl TopUpKind {
-    /// Name used in storage and by the command line.
+    /// Returns the name used in storage and by the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             TopUpKind::Checkout => "checkout",
@@ -39,16 +39,16 @@ impl TopUpKind {
 /// Payment state of a top-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TopUpState {
-    /// The payment is outstanding.
+    /// The payment has not been made.
     Pending,
-    /// It was paid, and the credits are granted.
+    /// The payment was made, and the credits are granted.
     Paid,
-    /// The payment failed. A later report of the provider can still make it paid.
+    /// The payment failed. A later event of the provider can still make the top-up paid.
     Failed,
 }
 
 impl TopUpState {
-    /// Name used in storage and by the command line.
+    /// Returns the name used in storage and by the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             TopUpState::Pending => "pending",
@@ -70,25 +70,25 @@ impl TopUpState {
 pub struct TopUp {
     /// Unique id of the top-up.
     pub id: TopUpId,
-    /// Account that receives the credits.
+    /// Account that buys the credits.
     pub account: AccountId,
     /// Origin of the top-up.
     pub kind: TopUpKind,
     /// State of the payment.
     pub state: TopUpState,
-    /// Requested amount of money; the paid amount once it is paid.
+    /// Requested amount of money; after the payment, the paid amount.
     pub money: Money,
-    /// Credits of the purchase.
+    /// Credits that the account buys.
     pub credits: Credits,
-    /// Provider's id of the payment.
+    /// Provider's id of the payment; `None` before the payment.
     pub reference: Option<String>,
-    /// Id of the resulting grant.
+    /// Id of the grant of the credits; `None` before the payment.
     pub grant: Option<TransferId>,
-    /// Money returned to the payer, in the smallest unit of the currency.
+    /// Amount of money returned to the payer, in the smallest unit of the currency.
     pub returned: i64,
-    /// Reason of the failure.
+    /// Reason why the payment failed.
     pub failure: Option<String>,
-    /// Time of the request.
+    /// Time when the top-up was requested.
     pub created_at: Timestamp,
     /// Time of the last change.
     pub updated_at: Timestamp,
@@ -115,15 +115,15 @@ pub enum TopUpChange {
     },
     /// Money was returned to the payer.
     Returned {
-        /// Total returned so far, in the smallest unit of the currency.
+        /// Total amount returned so far, in the smallest unit of the currency.
         total: i64,
     },
 }
 
 impl TopUp {
-    /// Returns the top-up after a change. A repeated change has no effect. `Conflict` when the
-    /// change is impossible: a second payment with another grant, or a return of money that was
-    /// never paid.
+    /// Returns the top-up after a change. A repeated change has no effect. `Conflict` if the change
+    /// is impossible: a second payment with another grant, or a return of money that was never
+    /// paid.
     pub fn after(&self, change: TopUpChange, at: Timestamp) -> Result<TopUp> {
         let mut next = self.clone();
         match (self.state, change) {
@@ -163,7 +163,7 @@ impl TopUp {
     }
 }
 
-/// Derives the id of a grant from the provider and its id of the payment.
+/// Derives the id of a grant from the provider's name and its id of the payment.
 pub fn grant_id(provider: &str, reference: &str) -> TransferId {
     let length = (provider.len() as u64).to_be_bytes();
     let digest = Sha256::new()
@@ -174,7 +174,8 @@ pub fn grant_id(provider: &str, reference: &str) -> TransferId {
     first_bits(digest)
 }
 
-/// Returns the credits for a part of the money, rounded down; all credits if the part is the whole.
+/// Returns the share of the credits for a part of the money, rounded down; all credits if the part
+/// is not less than the whole.
 pub fn share_of(credits: Credits, part: i64, whole: i64) -> Credits {
     if part >= whole {
         return credits;
@@ -188,25 +189,25 @@ pub fn share_of(credits: Credits, part: i64, whole: i64) -> Credits {
 pub struct AutoTopUp {
     /// Account whose balance is topped up.
     pub account: AccountId,
-    /// Threshold: a top-up starts when fewer credits can be spent.
+    /// Threshold: a top-up starts if fewer credits can be spent.
     pub below: Credits,
-    /// Credits bought by each top-up.
+    /// Number of credits that each top-up buys.
     pub amount: Credits,
-    /// Maximum credits in a calendar month, in UTC.
+    /// Maximum number of credits that automatic top-ups buy in a calendar month, in UTC.
     pub monthly_limit: Credits,
-    /// Consecutive failed charges. After too many, automatic top-up stops until it is configured
-    /// again.
+    /// Number of consecutive failed charges. After the maximum number, automatic top-ups stop until
+    /// they are configured again.
     pub failures: u32,
 }
 
 /// Stores top-ups, payer ids at the provider, and automatic top-up settings.
 #[async_trait]
 pub trait TopUpStore: Send + Sync {
-    /// Returns the provider's id of an account, if it has one.
+    /// Returns the id of an account at the provider; `None` if it has none.
     async fn payer(&self, account: AccountId, provider: &str) -> Result<Option<String>>;
 
-    /// Stores the provider's id of an account, unless one exists; returns the stored id. `NotFound`
-    /// when the account does not exist.
+    /// Stores the id of an account at the provider, unless one is stored; returns the stored id.
+    /// `NotFound` if the account does not exist.
     async fn save_payer(
         &self,
         account: AccountId,
@@ -215,18 +216,19 @@ pub trait TopUpStore: Send + Sync {
         at: Timestamp,
     ) -> Result<String>;
 
-    /// Stores a top-up; returns whether it did. Only one top-up of kind [`TopUpKind::Auto`] per
-    /// account can be pending. `NotFound` when the account does not exist, `Conflict` when the id
-    /// was used.
+    /// Stores a top-up and returns whether it was stored: an account can have only one pending
+    /// top-up of kind [`TopUpKind::Auto`]. `NotFound` if the account does not exist, `Conflict` if
+    /// the id was used.
     async fn create(&self, top_up: TopUp) -> Result<bool>;
 
     /// Returns the top-up; `None` if it does not exist.
     async fn get(&self, id: TopUpId) -> Result<Option<TopUp>>;
 
-    /// Finds the top-up with the provider's id of the payment.
+    /// Returns the top-up with this provider's id of the payment; `None` if it does not exist.
     async fn by_reference(&self, reference: &str) -> Result<Option<TopUp>>;
 
-    /// Lists top-ups of one account or of all, newest first, before `before`, at most `limit`.
+    /// Lists up to `limit` top-ups of one account or of all, newest first; only those older than
+    /// `before`, if set.
     async fn list(
         &self,
         account: Option<AccountId>,
@@ -234,26 +236,27 @@ pub trait TopUpStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<TopUp>>;
 
-    /// Applies a change by [`TopUp::after`] and returns the result. `NotFound` when the top-up does
+    /// Applies a change by [`TopUp::after`] and returns the result. `NotFound` if the top-up does
     /// not exist.
     async fn change(&self, id: TopUpId, change: TopUpChange, at: Timestamp) -> Result<TopUp>;
 
-    /// Lists top-ups of kind [`TopUpKind::Auto`] that are pending since before this instant, oldest
-    /// first, at most `limit`.
+    /// Lists up to `limit` top-ups of kind [`TopUpKind::Auto`] that have been pending since before
+    /// this time, oldest first.
     async fn pending_auto(&self, before: Timestamp, limit: u32) -> Result<Vec<TopUp>>;
 
-    /// Returns the credits of an account's top-ups of kind [`TopUpKind::Auto`] since an instant,
-    /// without failed ones.
+    /// Returns the total credits of an account's top-ups of kind [`TopUpKind::Auto`] since this
+    /// time, without failed ones.
     async fn auto_since(&self, account: AccountId, since: Timestamp) -> Result<Credits>;
 
-    /// Sets or removes the automatic top-up of an account. `NotFound` when the account does not
+    /// Sets or removes the automatic top-up of an account. `NotFound` if the account does not
     /// exist.
     async fn set_auto(&self, account: AccountId, auto: Option<AutoTopUp>) -> Result<()>;
 
-    /// Returns the automatic top-up settings of an account.
+    /// Returns the automatic top-up settings of an account; `None` if it has none.
     async fn auto(&self, account: AccountId) -> Result<Option<AutoTopUp>>;
 
-    /// Lists all automatic top-up settings in order of account, after `after`, at most `limit`.
+    /// Lists up to `limit` automatic top-up settings of accounts with an id greater than `after`,
+    /// sorted by account.
     async fn autos(&self, after: Option<AccountId>, limit: u32) -> Result<Vec<AutoTopUp>>;
 }
 

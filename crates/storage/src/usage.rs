@@ -1,4 +1,4 @@
-//! Usage rows: one for each resolved hold. They never contain prompt text.
+//! Usage rows: one row for each resolved hold. They never contain prompt text.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use crate::{PlanUse, Result};
 pub struct UsageRow {
     /// Id of the resolved hold.
     pub id: HoldId,
-    /// Account that paid.
+    /// Account that pays for the call.
     pub account: AccountId,
-    /// API key of the call.
+    /// Id of the API key that made the call; `None` if the call was made without a key.
     pub key: Option<KeyId>,
-    /// Request of the call.
+    /// Id of the request that made the call.
     pub request: RequestId,
-    /// The path of the endpoint.
+    /// Path of the endpoint.
     pub endpoint: Arc<str>,
-    /// Canonical id of the model: that of the price version, or `requested_model` where no such
-    /// version is recorded.
+    /// Canonical id of the model: the model of the price version, or `requested_model` if that
+    /// version is not recorded.
     pub model: Arc<str>,
-    /// The model as the caller named it: an id, an alias or a bare name.
+    /// Model name as sent in the request: an id, an alias or a bare name.
     pub requested_model: Arc<str>,
-    /// Target that served, as named in the settings: `provider/model`. Empty if none did; rows of
-    /// earlier versions contain only the provider.
+    /// Target that served the call, as named in the settings: `provider/model`. Empty if none did.
+    /// Rows written by earlier versions of the gateway contain only the provider.
     pub target: Arc<str>,
-    /// Price version that applied.
+    /// Price version that applied to the call.
     pub price_version: PriceVersion,
     /// Held amount, an upper bound of the charge.
     pub held: Credits,
@@ -38,7 +38,7 @@ pub struct UsageRow {
     pub charge: Credits,
     /// Part of the charge paid by a plan's allowance.
     pub included: Credits,
-    /// The plan that applied when the hold was taken.
+    /// Plan that applied when the hold was taken.
     pub plan: Option<PlanUse>,
     /// Part of the charge that was refunded.
     pub refunded: Credits,
@@ -46,13 +46,13 @@ pub struct UsageRow {
     pub overrun: Credits,
     /// Measured consumption, such as tokens.
     pub usage: Usage,
-    /// How the call ended.
+    /// Outcome of the call, such as [`Outcome::Ok`].
     pub outcome: Outcome,
     /// Whether the gateway counted `usage` because the provider reported none.
     pub estimated: bool,
     /// Time when the request was accepted.
     pub created_at: Timestamp,
-    /// Time of the first content.
+    /// Time of the first content of the response.
     pub first_at: Option<Timestamp>,
     /// Time when the call ended.
     pub ended_at: Timestamp,
@@ -70,7 +70,7 @@ pub enum Coverage {
 }
 
 impl Coverage {
-    /// Name used on the wire.
+    /// Returns the name used on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Coverage::None => "none",
@@ -80,8 +80,8 @@ impl Coverage {
     }
 }
 
-/// Splits a target into provider and upstream model; the model is `None` if the target is a
-/// provider alone.
+/// Splits a target into provider and upstream model; the model is `None` if the target contains
+/// only a provider.
 pub fn split_target(target: &str) -> (&str, Option<&str>) {
     match target.split_once('/') {
         Some((provider, model)) => (provider, Some(model)),
@@ -90,24 +90,24 @@ pub fn split_target(target: &str) -> (&str, Option<&str>) {
 }
 
 impl UsagePart {
-    /// Returns the provider that served; empty if none did.
+    /// Returns the provider that served this part of the call; empty if none did.
     pub fn provider(&self) -> &str {
         split_target(&self.target).0
     }
 
-    /// Returns the provider's name for the model, if recorded.
+    /// Returns the provider's name for the model; `None` if it is not recorded.
     pub fn upstream_model(&self) -> Option<&str> {
         split_target(&self.target).1
     }
 }
 
 impl UsageRow {
-    /// Returns the provider that served, for operators only; empty if none did.
+    /// Returns the provider that served the call, for operators only; empty if none did.
     pub fn provider(&self) -> &str {
         split_target(&self.target).0
     }
 
-    /// Returns the provider's name for the model, if recorded.
+    /// Returns the provider's name for the model; `None` if it is not recorded.
     pub fn upstream_model(&self) -> Option<&str> {
         split_target(&self.target).1
     }
@@ -122,52 +122,52 @@ impl UsageRow {
     }
 }
 
-/// The share of one model in a call of several models: a part of the usage row, priced by that
+/// The usage of one model in a call of several models: a part of the usage row, priced by that
 /// model's prices. The row's own prices are then free, its usage is the sum over the parts, and its
 /// charge plus overrun is the sum of their costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsagePart {
-    /// Its number within the row, from 0.
+    /// Number of the part within the row, from 0.
     pub number: u32,
     /// Name of the part, such as `script` or `scene 3`.
     pub name: Arc<str>,
-    /// Model: as requested when the part is written, its canonical id when the part is read.
+    /// Model name: as requested when the part is written, its canonical id when the part is read.
     pub model: Arc<str>,
-    /// Target that served, as [`UsageRow::target`].
+    /// Target that served this part, in the form of [`UsageRow::target`].
     pub target: Arc<str>,
-    /// Price version that applied.
+    /// Price version that applied to the part.
     pub price_version: PriceVersion,
     /// Measured consumption, such as tokens.
     pub usage: Usage,
-    /// Cost of the usage at these prices.
+    /// Cost of the usage at the prices of `price_version`.
     pub cost: Credits,
 }
 
 /// Filter for usage rows; `None` matches all.
 #[derive(Clone, Debug, Default)]
 pub struct UsageFilter {
-    /// Rows created at or after this time.
+    /// Only rows created at or after this time.
     pub from: Option<Timestamp>,
-    /// Rows created before this time.
+    /// Only rows created before this time.
     pub to: Option<Timestamp>,
-    /// Rows of the model with this canonical id.
+    /// Only rows of the model with this canonical id.
     pub model: Option<String>,
-    /// Rows of calls that named the model so.
+    /// Only rows of requests with this model name.
     pub requested_model: Option<String>,
-    /// Rows of the model with this name at its provider.
+    /// Only rows of the model with this name at its provider.
     pub upstream_model: Option<String>,
-    /// Rows of this API key.
+    /// Only rows of this API key.
     pub key: Option<KeyId>,
-    /// Rows of this endpoint path.
+    /// Only rows of this endpoint path.
     pub endpoint: Option<String>,
-    /// Rows of the request with this id.
+    /// Only rows of the request with this id.
     pub request: Option<RequestId>,
 }
 
 /// A page of usage rows, newest first.
 #[derive(Clone, Copy, Debug)]
 pub struct UsagePage {
-    /// Return rows older than this one.
+    /// Only rows older than this one.
     pub after: Option<HoldId>,
     /// Maximum number of rows.
     pub limit: u32,
@@ -178,13 +178,13 @@ pub struct UsagePage {
 pub enum UsageGroup {
     /// One total over all rows.
     All,
-    /// Day in UTC, as `2026-11-20`.
+    /// UTC day of `created_at`, in the form `2026-11-20`.
     Day,
     /// Canonical id of the model.
     Model,
     /// Model name in the request.
     RequestedModel,
-    /// Model name at the provider.
+    /// Name of the model at its provider.
     UpstreamModel,
     /// Id of the API key.
     Key,
@@ -195,7 +195,8 @@ pub enum UsageGroup {
 /// Totals of a group of usage rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageTotal {
-    /// Key of the group: a day, model, key id or path; empty for `All` or where the row has none.
+    /// Key of the group: a day, model, key id or path; empty for [`UsageGroup::All`] and for rows
+    /// without a value.
     pub group: String,
     /// Number of usage rows.
     pub requests: u64,
@@ -208,17 +209,18 @@ pub struct UsageTotal {
 /// Reads usage rows. [`crate::LedgerStore::settle`] writes them.
 #[async_trait]
 pub trait UsageStore: Send + Sync {
-    /// Lists rows of an account, newest first (descending id), including every call settled before.
+    /// Lists rows of an account, newest first (by descending id), including every call settled
+    /// before.
     async fn list(&self, account: AccountId, filter: UsageFilter, page: UsagePage) -> Result<Vec<UsageRow>>;
 
-    /// Returns the row of a request of any account; `None` if there is none. Includes every call
-    /// settled before.
+    /// Returns the row of a request of any account, including every call settled before; `None` if
+    /// it does not exist.
     async fn of_request(&self, request: RequestId) -> Result<Option<UsageRow>>;
 
-    /// Lists the parts of an account's row in order of number; empty for a call of one model.
+    /// Lists the parts of an account's row, sorted by number; empty for a call of one model.
     async fn parts(&self, account: AccountId, row: HoldId) -> Result<Vec<UsagePart>>;
 
-    /// Returns the totals of an account's rows, in ascending order of group.
+    /// Returns the totals of an account's rows, sorted by group.
     async fn totals(
         &self,
         account: AccountId,
@@ -226,9 +228,9 @@ pub trait UsageStore: Send + Sync {
         group: UsageGroup,
     ) -> Result<Vec<UsageTotal>>;
 
-    /// Returns the last use of each of the account's keys: the latest [`UsageRow::created_at`] of
-    /// its rows. Keys without a row are absent. Reads one entry per key, however many rows there
-    /// are. Includes every call settled before.
+    /// Returns the last use of each of the account's keys, including every call settled before: the
+    /// latest [`UsageRow::created_at`] of its rows. Keys without a row are absent. The call reads
+    /// one entry per key, regardless of the number of rows.
     async fn last_used(&self, account: AccountId) -> Result<BTreeMap<KeyId, Timestamp>>;
 }
 
@@ -240,7 +242,7 @@ mod tests {
     fn targets_split_into_provider_and_model() {
         for (target, provider, model) in [
             ("", "", None),
-            // Rows of versions that recorded only the provider.
+            // Earlier versions of the gateway recorded only the provider.
             ("acme", "acme", None),
             ("acme/large-5", "acme", Some("large-5")),
             ("rack/vendor/small:7b", "rack", Some("vendor/small:7b")),

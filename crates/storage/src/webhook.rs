@@ -1,7 +1,7 @@
 //! Webhook deliveries for jobs that have ended, and the numbers of their signing secrets.
 //!
-//! A delivery is due because its job has ended and has a webhook address, not because of a separate
-//! record. So a crash of the process cannot lose it.
+//! A delivery is due because its job has ended and has a webhook URL; no separate record is needed.
+//! A crash of the process therefore cannot lose a delivery.
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, JobId, Timestamp};
@@ -9,29 +9,29 @@ use tollgate_types::{AccountId, JobId, Timestamp};
 use crate::notice::latest_retry;
 use crate::{Job, NoticeState, Result};
 
-/// State of a delivery; the same states as those of a notice.
+/// State of a delivery: one of the states of a notice.
 pub type DeliveryState = NoticeState;
 
-/// Delivery of the notification that a job has ended.
+/// Delivery of the webhook that reports the end of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// Current state of the delivery.
     pub state: DeliveryState,
     /// Number of attempts, including one in progress.
     pub attempts: u32,
-    /// Time of the next attempt, once the job has ended. During an attempt: time when it is
-    /// repeated if its outcome is not recorded.
+    /// Time of the next attempt, after the job has ended. During an attempt: time of the next
+    /// attempt if the outcome of this one is not recorded.
     pub due_at: Timestamp,
     /// Reason why the last attempt failed.
     pub failure: Option<String>,
-    /// Time of arrival.
+    /// Time when the recipient accepted the delivery.
     pub delivered_at: Option<Timestamp>,
 }
 
-/// A delivery to be made by the caller. No other process makes it before the lease expires.
+/// A delivery that the caller must attempt. No other process attempts it before the lease expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeasedDelivery {
-    /// The job that has ended.
+    /// Job that has ended, with its webhook URL.
     pub job: Job,
     /// Number of the attempt, from 1.
     pub attempt: u32,
@@ -40,9 +40,9 @@ pub struct LeasedDelivery {
 /// Limits for leasing deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryClaim {
-    /// Time of the claim: deliveries due by then are leased.
+    /// Time of the claim. Deliveries that are due at this time are leased.
     pub now: Timestamp,
-    /// Expiry of the leases.
+    /// Time when the leases expire.
     pub until: Timestamp,
     /// Maximum number of deliveries to lease.
     pub limit: u32,
@@ -51,29 +51,29 @@ pub struct DeliveryClaim {
 }
 
 impl DeliveryClaim {
-    /// Returns the latest valid due time of a delivery. A later one was written while the clock was
-    /// ahead: it is due now.
+    /// Returns the latest valid due time of a delivery. A later due time was written while the
+    /// clock was ahead: the delivery is due now.
     pub fn latest_due(&self) -> Timestamp {
         latest_retry(self.now)
     }
 }
 
-/// Outcome of an attempt to deliver.
+/// Outcome of an attempt to deliver a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryOutcome {
-    /// The recipient accepted it.
+    /// The recipient accepted the delivery.
     Delivered {
-        /// Time of arrival.
+        /// Time when the recipient accepted the delivery.
         at: Timestamp,
     },
-    /// The attempt failed and is repeated.
+    /// The attempt failed and will be repeated.
     Retry {
         /// Time of the next attempt.
         due_at: Timestamp,
         /// Reason of the failure.
         why: String,
     },
-    /// The attempt failed and the delivery is given up.
+    /// The attempt failed and is the last one.
     Failed {
         /// Reason of the failure.
         why: String,
@@ -83,12 +83,12 @@ pub enum DeliveryOutcome {
 /// Stores the webhook deliveries of ended jobs. Every method is atomic.
 #[async_trait]
 pub trait WebhookStore: Send + Sync {
-    /// Leases due deliveries, round-robin over the accounts, counting their existing leases. Each
-    /// lease counts as an attempt.
+    /// Leases due deliveries, round-robin over the accounts; existing leases of an account count.
+    /// Each lease counts as an attempt.
     async fn claim(&self, claim: DeliveryClaim) -> Result<Vec<LeasedDelivery>>;
 
-    /// Records the outcome of an attempt. Does nothing if there was a later attempt or the delivery
-    /// had already ended.
+    /// Records the outcome of an attempt. If a later attempt exists or the delivery has ended, the
+    /// call changes nothing.
     async fn finish(&self, leased: &LeasedDelivery, outcome: DeliveryOutcome) -> Result<()>;
 
     /// Returns the webhook delivery of a job; `None` if the job does not exist or has no webhook.
@@ -97,7 +97,7 @@ pub trait WebhookStore: Send + Sync {
     /// Returns the number of the account's signing secret, from 1.
     async fn secret(&self, account: AccountId) -> Result<u32>;
 
-    /// Rotates the account's signing secret, effective immediately; returns the new number.
-    /// `NotFound` when the account does not exist.
+    /// Rotates the account's signing secret immediately and returns the new number. `NotFound` if
+    /// the account does not exist.
     async fn renew_secret(&self, account: AccountId) -> Result<u32>;
 }

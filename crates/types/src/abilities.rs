@@ -1,38 +1,38 @@
-//! Model capabilities that differ between models behind one provider format.
+//! Capabilities of models that share a provider format.
 
 use serde::{Deserialize, Serialize};
 
 use crate::generate::{GenerateRequest, Thinking};
 
-/// Capabilities of one model, read from the catalog. The default describes a model that the catalog
-/// does not know.
+/// Capabilities of one model, read from the catalog. The default is for models that the catalog
+/// does not describe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// How requests control reasoning. `None` if the catalog does not say; the adapter then uses
-    /// the control of its provider's newest models.
+    /// Controls of reasoning that the model accepts. `None` if unknown; the adapter then uses the
+    /// controls of its provider's newest models.
     pub reasoning_control: Option<ReasoningControl>,
-    /// Supported efforts; empty if the catalog does not say. Reasoning can be disabled if they
-    /// include [`Effort::None`].
+    /// Supported efforts; empty if unknown. Reasoning can be disabled if they include
+    /// [`Effort::None`].
     pub efforts: Vec<Effort>,
-    /// Whether system messages may follow other messages. `None` if the catalog does not say.
+    /// Whether system messages may follow other messages; `None` if unknown.
     pub system_turns: Option<bool>,
     /// Whether the model accepts `temperature`, `top_p` and `top_k`; `None` if unknown.
     pub sampling: Option<bool>,
 }
 
-/// How a request controls the amount of reasoning.
+/// Request parameter that controls the amount of reasoning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningControl {
-    /// By effort; the model chooses the number of tokens.
+    /// A level of effort; the model chooses the number of tokens.
     Effort,
-    /// By a maximum number of tokens.
+    /// A maximum number of tokens.
     Budget,
-    /// By effort or by a maximum number of tokens.
+    /// A level of effort or a maximum number of tokens.
     Both,
 }
 
-/// Reasoning effort, in ascending order.
+/// Reasoning efforts, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
@@ -94,7 +94,7 @@ pub enum RequestedReasoning {
     Effort(Effort),
     /// Reasoning with a maximum number of tokens.
     Budget(u64),
-    /// The model decides how much to reason.
+    /// The model chooses the amount of reasoning.
     Adaptive,
 }
 
@@ -114,7 +114,7 @@ impl RequestedReasoning {
 }
 
 impl Abilities {
-    /// Whether reasoning can be disabled. True if the catalog does not list the efforts.
+    /// Whether reasoning can be disabled. `true` if the catalog lists no efforts.
     pub fn can_stop_reasoning(&self) -> bool {
         self.efforts.is_empty() || self.efforts.contains(&Effort::None)
     }

@@ -1,12 +1,12 @@
-//! Changes of a request for a model that does not support a part of it.
+//! Changes to a request for a model that does not support a part of it.
 
 use crate::generate::{GenerateRequest, Part, Role};
 use crate::{Error, ErrorCode};
 
-/// A change without which a model would refuse the request.
+/// A change that removes or replaces a part of a request that the model does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adaptation {
-    /// Instructions within the conversation become part of user turns.
+    /// Instructions within the conversation become messages of the user.
     Instructions,
     /// `parallel_tool_calls` is dropped.
     ParallelToolCalls,
@@ -20,7 +20,7 @@ pub enum Adaptation {
 
 impl Adaptation {
     /// Returns the change that avoids this refusal, whose `param` is a path in the common form.
-    /// `None` if the refused part determines the content of the answer.
+    /// `None` if no change avoids it.
     pub fn for_refusal(refusal: &Error) -> Option<Self> {
         if refusal.code != ErrorCode::UnsupportedParameter {
             return None;
@@ -35,7 +35,7 @@ impl Adaptation {
         }
     }
 
-    /// Changes the request.
+    /// Applies the change to the request in place.
     pub fn apply(self, request: &mut GenerateRequest) {
         match self {
             Self::Instructions => {
@@ -59,8 +59,8 @@ impl Adaptation {
     }
 }
 
-/// Wraps instructions as part of a user turn, for models that accept none within the conversation.
-/// Claude Code uses the same tag.
+/// Wraps instructions in a `<system-reminder>` element, to send them within a user turn to models
+/// that accept no instructions within the conversation. Claude Code uses the same tag.
 pub fn as_reminder(text: &str) -> String {
     format!("<system-reminder>\n{text}\n</system-reminder>")
 }

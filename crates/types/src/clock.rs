@@ -1,4 +1,5 @@
-//! The only module that reads the system time. All other code receives a [`Clock`].
+//! Timestamps and clocks. Only this module reads the system time; all other code receives a
+//! [`Clock`].
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -45,8 +46,7 @@ impl Timestamp {
         Duration::from_micros(micros.cast_unsigned())
     }
 
-    /// Parses RFC 3339 (`2026-11-20T13:30:00Z`), or a date (`2026-11-20`), which means midnight
-    /// UTC.
+    /// Parses RFC 3339 (`2026-11-20T13:30:00Z`) or a date (`2026-11-20`, midnight UTC).
     pub fn parse(text: &str) -> Option<Self> {
         let of_date = || {
             let date = text.parse::<jiff::civil::Date>().ok()?;
@@ -56,7 +56,7 @@ impl Timestamp {
         Some(Self(instant.as_microsecond()))
     }
 
-    /// Formats as RFC 3339 in UTC, such as `2026-11-20T13:30:00.000001Z`.
+    /// Formats the time as RFC 3339 in UTC, such as `2026-11-20T13:30:00.000001Z`.
     pub fn to_rfc3339(self) -> String {
         match jiff::Timestamp::from_microsecond(self.0) {
             Ok(instant) => instant.to_string(),
@@ -66,8 +66,8 @@ impl Timestamp {
 }
 
 impl Timestamp {
-    /// Formats as an HTTP date (RFC 9110, 5.6.7), such as `Fri, 20 Nov 2026 13:30:00 GMT`. Empty
-    /// for years before 0 and after 9999.
+    /// Formats the time as an HTTP date (RFC 9110, 5.6.7), such as `Fri, 20 Nov 2026 13:30:00 GMT`.
+    /// Empty for years before 0 and after 9999.
     pub fn to_http_date(self) -> String {
         let instant = jiff::Timestamp::from_second(self.as_seconds());
         let printer = jiff::fmt::rfc2822::DateTimePrinter::new();
@@ -88,8 +88,8 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// Returns the wall-clock time.
     fn now(&self) -> Timestamp;
 
-    /// Returns microseconds since an arbitrary start; never decreases. Rate-limit windows, timeouts
-    /// and durations use it.
+    /// Returns microseconds since an arbitrary start. The value never decreases. Rate-limit
+    /// windows, timeouts and durations use it.
     fn monotonic_micros(&self) -> u64;
 }
 
@@ -123,7 +123,7 @@ impl Clock for SystemClock {
 }
 
 /// Wall clock that advances with the monotonic clock, so that changes of the machine's clock do not
-/// affect it. It starts at the machine's time.
+/// affect it. The initial time is the machine's.
 #[derive(Debug)]
 pub struct SteadyClock {
     machine: SystemClock,
@@ -140,7 +140,8 @@ impl Default for SteadyClock {
 }
 
 impl SteadyClock {
-    /// Sets the clock. Returns the change in microseconds; negative if the clock was set back.
+    /// Sets the clock. Returns the change in microseconds, which is negative if the clock was set
+    /// back.
     pub fn set(&self, now: Timestamp) -> i64 {
         let forward = now.0.saturating_sub(self.now().0);
         self.start.fetch_add(forward, Ordering::Relaxed);

@@ -10,8 +10,9 @@ use crate::Error;
 /// The state that the questions are about.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct State {
-    /// All text of the state; JSON stays JSON. Markers such as `[image 1]` replace the media.
-    /// Caller text that looks like a marker is altered, so that it is not taken for one.
+    /// Text of the state. JSON is included as JSON text. Markers such as `[image 1]` replace the
+    /// media; caller text that looks like a marker is altered, so that models do not mistake it for
+    /// a marker.
     pub text: String,
     /// Media, in the order of their markers.
     pub media: Vec<StateMedia>,
@@ -71,8 +72,8 @@ pub const LEVELS: std::ops::RangeInclusive<usize> = 2..=10;
 /// Maximum number of tokens of the state plus the longest question (contract, Limits).
 pub const MAX_TOKENS: u64 = 1_000_000;
 
-/// Options of the question whether the state answers another question, for models that see labels
-/// instead of options.
+/// Options of the question whether the state answers another question, for models that
+/// receive labels instead of options.
 pub const ANSWERABLE: [&str; 2] = ["answerable", "unanswerable"];
 
 /// One question of a request.
@@ -159,20 +160,21 @@ pub struct FunctionTool {
     pub parameters: Value,
 }
 
-/// An argument with a fixed set of values: an enumeration or a boolean. Other arguments are not
-/// decided.
+/// An argument with a fixed set of values: an enumeration or a boolean. Arguments of other types
+/// are not decided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Argument {
     /// Property name in the function's schema.
     pub name: String,
     /// Description from the schema.
     pub description: Option<String>,
-    /// Possible values: 2 to 255.
+    /// Possible values of the argument. [`FunctionTool::arguments`] returns only arguments with 2
+    /// to 255 values.
     pub values: Vec<Value>,
 }
 
 impl FunctionTool {
-    /// Returns the arguments that can be decided, in schema order.
+    /// Returns the enumeration and boolean arguments with 2 to 255 values, in schema order.
     pub fn arguments(&self) -> Vec<Argument> {
         let mut found = self.enumerations();
         found.retain(|argument| OPTIONS.contains(&argument.values.len()));
@@ -197,7 +199,8 @@ impl FunctionTool {
 /// Options of a request for decisions.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DecideOptions {
-    /// Number of option orders, 1 to 8, if the gateway presents the options itself.
+    /// Number of option orders, 1 to 8, if the gateway presents the options; `None` for the default
+    /// number.
     pub permutations: Option<u32>,
     /// Calibration profile that corrects the probabilities.
     pub calibration: CalibrationChoice,
@@ -208,10 +211,10 @@ pub struct DecideOptions {
     pub seed: u64,
 }
 
-/// Selects the calibration profile that corrects probabilities.
+/// Selection of the calibration profile that corrects probabilities.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum CalibrationChoice {
-    /// The account's newest profile for the model, if one exists.
+    /// The account's default profile for the model, if one exists: the chosen one, else the newest.
     #[default]
     Newest,
     /// No correction of probabilities.
@@ -220,10 +223,10 @@ pub enum CalibrationChoice {
     Profile(String),
 }
 
-/// Source of a probability, best first.
+/// Source of a probability; the best source comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DecisionSource {
-    /// A server of typed decisions.
+    /// An upstream with an API for typed decisions.
     Native,
     /// Probabilities of exactly the tokens that name the options.
     Logits,
@@ -253,7 +256,7 @@ impl DecisionSource {
     }
 }
 
-/// How the probabilities of an answer were determined.
+/// Method that determined the probabilities of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Method {
     /// Source of the probabilities.
@@ -270,8 +273,8 @@ pub struct Method {
 }
 
 impl Method {
-    /// Merges the methods of two partial answers: the worse source and mass, and the sum of the
-    /// calls.
+    /// Merges the methods of two partial answers: the worse source, the higher number of orders,
+    /// the lower mass and the sum of the calls. The calibration is that of `self`.
     #[must_use]
     pub fn and(self, other: &Method) -> Method {
         let mass = match (self.mass, other.mass) {
@@ -291,16 +294,17 @@ impl Method {
 /// The answer to a question.
 #[derive(Debug)]
 pub struct Decision {
-    /// The decision itself.
+    /// Result with its probabilities.
     pub verdict: Verdict,
     /// Probability that the state lacks the information that the question needs. `None` if this was
     /// not requested.
     pub abstain: Option<f64>,
-    /// How the probabilities were determined; `None` if the answer has none.
+    /// Method that determined the probabilities; `None` if the answer has none.
     pub method: Option<Method>,
 }
 
-/// Result of a question. Probabilities are in the order of the question's options and sum to 1.
+/// Result of a question. Probabilities are in the order of the question's options, and each list
+/// sums to 1.
 #[derive(Debug)]
 pub enum Verdict {
     /// Probability of a yes.
@@ -333,7 +337,7 @@ pub struct ArgumentDecision {
     pub probabilities: Vec<f64>,
 }
 
-/// Returns the index of the highest probability; the first one if several are equal.
+/// Returns the index of the highest probability; the lowest such index if several are equal.
 pub fn argmax(probabilities: &[f64]) -> usize {
     let mut best = 0;
     for (place, probability) in probabilities.iter().enumerate() {
@@ -344,7 +348,8 @@ pub fn argmax(probabilities: &[f64]) -> usize {
     best
 }
 
-/// Returns how far a choice is from a uniform guess: `(p_max - 1/k) / (1 - 1/k)`.
+/// Returns the confidence of a choice, from 0 for a uniform guess to 1:
+/// `(p_max - 1/k) / (1 - 1/k)`.
 pub fn confidence_of_choice(probabilities: &[f64]) -> f64 {
     let Some(max) = probabilities.get(argmax(probabilities)) else {
         return 0.0;
@@ -356,13 +361,14 @@ pub fn confidence_of_choice(probabilities: &[f64]) -> f64 {
     ((max - guess) / (1.0 - guess)).clamp(0.0, 1.0)
 }
 
-/// Returns how far a yes or no is from a guess: `|2p - 1|`.
+/// Returns the confidence of a yes or no, from 0 for a guess to 1: `|2p - 1|`.
 pub fn confidence_of_noul(yes: f64) -> f64 {
     (2.0 * yes - 1.0).abs().clamp(0.0, 1.0)
 }
 
-/// Returns how concentrated the levels are around the most probable one, relative to a uniform
-/// guess: `max(0, 1 - sum p_i |i - m| / MAD_uniform)`.
+/// Returns the confidence of a score, from 0 to 1: the concentration of the probabilities around
+/// the most probable level, relative to a uniform guess:
+/// `max(0, 1 - sum p_i |i - m| / MAD_uniform)`.
 pub fn confidence_of_score(probabilities: &[f64]) -> f64 {
     let argmax = argmax(probabilities);
     let far = |weights: &dyn Fn(usize) -> f64| -> f64 {

@@ -9,13 +9,13 @@ use crate::usage::Usage;
 pub struct EmbedRequest {
     /// Model id as written by the caller.
     pub model: String,
-    /// Inputs; never empty. Each input gets one vector.
+    /// At least one input. The response has one vector for each.
     pub inputs: Vec<EmbedInput>,
     /// Length of each vector; `None` means the model's default.
     pub dimensions: Option<u32>,
     /// Id of the end user, for the provider's abuse checks.
     pub user: Option<String>,
-    /// Fields of the caller's format without a common equivalent.
+    /// Fields of the request that this struct does not represent.
     pub extra: Map<String, Value>,
 }
 

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-/// A boxed cause. Only logs and operator messages contain it, never a response to a caller.
+/// A boxed cause. Only logs and operator messages contain it; responses to callers never do.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// An error as the caller sees it. `message` says what to do and names no provider.
+/// An error with its code, its message for the caller and its retry advice. The message states how
+/// to correct the request, and names no provider.
 pub struct Error {
     pub code: ErrorCode,
     /// Text for the caller.
@@ -37,7 +38,7 @@ impl Error {
         Self::new(ErrorCode::UnknownParameter, message).with_param(param)
     }
 
-    /// Creates an error for a fault of the gateway. Only the log has the cause.
+    /// Creates an `internal_error` for a fault of the gateway. Only the log contains the cause.
     #[track_caller]
     pub fn internal(cause: impl Into<Cause>) -> Self {
         let place = std::panic::Location::caller();
@@ -49,8 +50,8 @@ impl Error {
         Self::new(ErrorCode::InternalError, message).with_source(cause)
     }
 
-    /// Returns the message for an operator. For an internal error, this is the cause without its
-    /// source location; otherwise the caller's message with its cause in parentheses.
+    /// Returns the message for an operator. For an internal error, the message is the cause without
+    /// its source location; otherwise the caller's message with its cause in parentheses.
     pub fn operator_message(&self) -> String {
         match &self.source {
             None => self.message.clone(),
@@ -84,7 +85,7 @@ impl Error {
     }
 }
 
-/// Cause of an internal error, with the source location that reported it.
+/// Cause of an internal error, with the source location that created the error.
 #[derive(Debug)]
 struct InternalCause {
     cause: Cause,
@@ -125,13 +126,13 @@ impl std::error::Error for Error {
 /// Whether the caller may retry the same request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// The request will fail again.
+    /// No: the request will fail again.
     Never,
-    /// Nothing was executed; retry with backoff.
+    /// Yes, with backoff: nothing was executed.
     Safe,
-    /// Nothing was executed; retry after this duration.
+    /// Yes, after this duration: nothing was executed.
     After(Duration),
-    /// The request may have been executed.
+    /// Unknown: the request may have been executed.
     Unknown,
 }
 
@@ -190,7 +191,7 @@ error_codes! {
     MethodNotAllowed => "method_not_allowed",
     /// The request body did not arrive in time.
     RequestTimeout => "request_timeout",
-    /// The body is larger than the route allows.
+    /// The body, an uploaded file, the URI or the headers exceed the maximum size.
     RequestTooLarge => "request_too_large",
     /// The content type or encoding is not accepted.
     UnsupportedMediaType => "unsupported_media_type",

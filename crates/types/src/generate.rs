@@ -1,5 +1,5 @@
-//! Common request and response of text generation. Every text format is decoded into it and encoded
-//! from it; `extra` holds the fields without a common equivalent.
+//! Common request and response of text generation. The formats crate decodes every text format into
+//! these types and encodes it from them; `extra` contains the fields that they do not represent.
 
 use serde_json::{Map, Value};
 
@@ -28,9 +28,9 @@ pub struct GenerateRequest {
     pub tools: Vec<Tool>,
     /// Which tool the model must or may call.
     pub tool_choice: ToolChoice,
-    /// Whether the model may call several tools in one turn. `None` if the caller did not say.
+    /// Whether the model may call several tools in one turn. `None` if the caller did not set it.
     pub parallel_tool_calls: Option<bool>,
-    /// Required shape of the response.
+    /// Required format of the response.
     pub response_format: ResponseFormat,
     /// Reasoning effort: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
     pub reasoning_effort: Option<String>,
@@ -42,22 +42,22 @@ pub struct GenerateRequest {
     pub user: Option<String>,
     /// Number of alternatives to report per token; `Some(0)` reports the chosen token only.
     pub top_logprobs: Option<u32>,
-    /// Fields of the caller's format without a common equivalent.
+    /// Fields of the request that this struct does not represent.
     pub extra: Map<String, Value>,
 }
 
 /// Sampling parameters; `None` means the model's default.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Sampling {
-    /// Range: 0 to 2.
+    /// Sampling temperature, from 0 to 2.
     pub temperature: Option<f64>,
-    /// Range: 0 to 1.
+    /// Cumulative probability of the tokens to sample from (nucleus sampling), from 0 to 1.
     pub top_p: Option<f64>,
     /// Number of most probable tokens to sample from.
     pub top_k: Option<u64>,
-    /// Range: −2 to 2.
+    /// Penalty of tokens by their frequency so far, from −2 to 2.
     pub frequency_penalty: Option<f64>,
-    /// Range: −2 to 2.
+    /// Penalty of tokens that already occurred, from −2 to 2.
     pub presence_penalty: Option<f64>,
     /// Seed for best-effort determinism.
     pub seed: Option<i64>,
@@ -79,7 +79,7 @@ pub enum Thinking {
 /// Author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Role {
-    /// Instructions; `developer` and `system` are the same.
+    /// Instructions. The roles `developer` and `system` of callers both map to it.
     System,
     /// The end user or the calling program.
     #[default]
@@ -106,12 +106,12 @@ pub struct Message {
     pub place: Place,
     /// Name of the author.
     pub name: Option<String>,
-    /// Fields of the caller's format without a common equivalent.
+    /// Fields of the message that this struct does not represent.
     pub extra: Map<String, Value>,
 }
 
-/// Position of a message in the caller's body, for the `param` of errors. It does not affect
-/// equality: all places are equal.
+/// Position of a message in the caller's body, for the `param` of errors. All places compare as
+/// equal, so that equality of messages ignores it.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     /// Path of the message: `messages[2]`.
@@ -120,7 +120,7 @@ pub struct Place {
     pub content: String,
     /// Index of its first part; `None` if the content is a single string.
     pub first: Option<usize>,
-    /// Path of the first part, if it is separate from the others.
+    /// Path of the first part, if that part is not in the list of the others.
     pub apart: Option<String>,
 }
 
@@ -153,14 +153,14 @@ pub enum Part {
     Refusal(String),
     /// Reasoning of the model.
     Reasoning(Reasoning),
-    /// Image as an http(s) or data URL, with its detail level.
+    /// Image with its detail level.
     Image {
         /// http(s) or data URL.
         url: String,
         /// `auto`, `low`, `high` or `original`.
         detail: Option<String>,
     },
-    /// Audio as base64 data, with its format (`wav`, `mp3`).
+    /// Audio as base64 data, with its format.
     Audio {
         /// Base64-encoded audio.
         data: String,
@@ -169,10 +169,11 @@ pub enum Part {
     },
     /// Document, as a data URL, a URL or text.
     File(File),
-    /// File that the caller uploaded, referenced by id. The gateway replaces it with the file's
-    /// bytes, so a provider never receives the id.
+    /// Reference to a file that the caller uploaded. The gateway replaces the reference with the
+    /// file's bytes, so that providers never receive the id.
     Stored(Stored),
-    /// The provider may cache everything before this part of the message, for this duration.
+    /// Cache breakpoint: the provider may cache everything before this point of the message, for
+    /// this duration.
     CacheBreakpoint(CacheLife),
     /// Part that exists only in the caller's format.
     Foreign {
@@ -215,7 +216,7 @@ pub struct Seal {
 /// Lifetime of an entry in the provider's prompt cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CacheLife {
-    /// Five minutes after the last read.
+    /// Five minutes, extended by each read.
     #[default]
     FiveMinutes,
     /// One hour, at a separate price.
@@ -259,7 +260,7 @@ pub struct ToolCall {
     pub name: String,
     /// JSON text of a function's arguments, or the text input of a custom tool.
     pub arguments: String,
-    /// Whether this is a custom tool, which takes text input.
+    /// Whether this is a call of a custom tool, whose input is text.
     pub custom: bool,
 }
 
@@ -305,7 +306,7 @@ impl Tool {
     }
 }
 
-/// Constraint on the tools that the model calls.
+/// Constraint on the tools that the model may call.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum ToolChoice {
     /// The model decides whether to call a tool.
@@ -326,7 +327,7 @@ pub enum ToolChoice {
     },
 }
 
-/// Required shape of the response text.
+/// Required format of the response text.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum ResponseFormat {
     /// Any text, without a schema.
@@ -356,15 +357,15 @@ pub struct GenerateResponse {
     pub created: i64,
     /// Id of the model that responded.
     pub model: String,
-    /// `n` choices, one per requested answer.
+    /// Generated choices; [`GenerateRequest::n`] is the requested number.
     pub choices: Vec<Choice>,
     /// Usage, if the provider reported it.
     pub usage: Option<Usage>,
-    /// Fields of the provider's format without a common equivalent.
+    /// Fields of the response that this struct does not represent.
     pub extra: Map<String, Value>,
 }
 
-/// One generated answer.
+/// One generated response of several alternatives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     /// Index of the choice, from 0.
@@ -379,16 +380,16 @@ pub struct Choice {
     pub stop_sequence: Option<String>,
     /// Token probabilities in the OpenAI format, if requested.
     pub logprobs: Option<Value>,
-    /// Fields of the message without a common equivalent, such as `audio` or `annotations`.
+    /// Fields of the message that this struct does not represent, such as `audio` or `annotations`.
     pub extra: Map<String, Value>,
 }
 
 /// Reason why generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
-    /// The model ended its answer, or reached a stop sequence that the provider does not report.
+    /// The model ended its response, or reached a stop sequence that the provider does not report.
     Stop,
-    /// The model produced a stop sequence.
+    /// The model generated a stop sequence, which [`Choice::stop_sequence`] contains.
     StopSequence,
     /// The limit of output tokens was reached.
     Length,
@@ -396,6 +397,6 @@ pub enum FinishReason {
     ContextFull,
     /// The model requested tool calls.
     ToolCalls,
-    /// A content filter ended the answer.
+    /// A content filter ended the response.
     ContentFilter,
 }

@@ -91,17 +91,17 @@ id!(
     "acct_"
 );
 id!(
-    /// An API key. The id is not the secret key itself.
+    /// An API key. This id is not the secret.
     KeyId,
     "key_"
 );
 id!(
-    /// One request to the public API; the value of `x-request-id`.
+    /// A request to the public API; the value of `x-request-id`.
     RequestId,
     "req_"
 );
 id!(
-    /// One hold. A request can have several holds.
+    /// A hold of credits. A request can have several holds.
     HoldId,
     "hold_"
 );
@@ -146,8 +146,8 @@ id!(
     "resp_"
 );
 id!(
-    /// An image, video or recording generated for an account. The value is random instead of
-    /// UUIDv7, because URLs contain it.
+    /// An image, video or recording generated for an account. The value is random and not a UUIDv7,
+    /// because URLs contain it.
     MediaId,
     "media_"
 );
@@ -187,8 +187,8 @@ id!(
     "worker_"
 );
 
-/// Returns the value as 32 lower-case hex digits. Every response contains an id, and the standard
-/// formatter is slow.
+/// Returns the value as 32 lower-case hexadecimal digits. Every response contains an id, and the
+/// standard formatter is slower.
 fn hex(value: u128) -> [u8; 32] {
     let mut digits = [0; 32];
     for (pair, byte) in digits.chunks_exact_mut(2).zip(value.to_be_bytes()) {
@@ -217,7 +217,8 @@ impl IdSource {
     }
 
     /// Returns a UUIDv7 value for `now`. The 62 random bits are a permutation of a counter
-    /// (SplitMix64). Values therefore never repeat within the process, and need no system call.
+    /// (SplitMix64), so that values never repeat within the process and are generated without a
+    /// system call.
     pub fn next(&self, now: Timestamp) -> u128 {
         let count = self.counter.fetch_add(1, Ordering::Relaxed);
         let mixed = splitmix64(self.seed.wrapping_add(count.wrapping_mul(0x9E37_79B9_7F4A_7C15)));

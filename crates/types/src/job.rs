@@ -16,7 +16,7 @@ pub enum JobStatus {
     Failed,
     /// The caller cancelled the job.
     Cancelled,
-    /// The job, or a part of it, did not start in time.
+    /// The job, or a part of it, was not started in time.
     Expired,
 }
 
@@ -54,7 +54,8 @@ impl JobStatus {
     }
 
     /// Whether a job may change from this status to `next`. A queued job cannot complete without
-    /// being started. A started job can expire only if its parts are started one by one.
+    /// being started. A started job can expire only if its parts are started one by one, as in a
+    /// batch.
     pub const fn may_become(self, next: JobStatus) -> bool {
         use JobStatus::{Cancelled, Completed, Expired, Failed, InProgress, Queued};
         matches!(
@@ -69,8 +70,8 @@ impl JobStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepState {
-    /// Recorded before the provider is called. Until a handle is stored, it is unknown whether the
-    /// call was made.
+    /// The step is recorded, and the provider is about to be called. Until a handle is stored, it
+    /// is unknown whether the call was made.
     Intended,
     /// The provider accepted the call and returned a handle for the result.
     Submitted,

@@ -1,11 +1,12 @@
-//! Common request and response of moderation: detects categories of content in texts and images.
+//! Common request and response of moderation, which detects categories of content in texts and
+//! images.
 
 /// Content to classify.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModerationInput {
-    /// Texts; each one gets a result.
+    /// Texts, each with a separate result.
     Texts(Vec<String>),
-    /// Parts that are classified together and get one result.
+    /// Parts that are classified together, with one result.
     Parts(Vec<ModerationPart>),
 }
 
@@ -19,7 +20,7 @@ impl ModerationInput {
     }
 }
 
-/// Text or image of a multi-part input.
+/// Text or image of an input with several parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModerationPart {
     Text(String),

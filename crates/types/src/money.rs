@@ -1,4 +1,4 @@
-//! Credits: whole nano-credits, never floats. The only rounding of the system is
+//! Credits: whole nano-credits, never floats. Costs are rounded only by
 //! [`Credits::from_price_sum`].
 
 use std::fmt;
@@ -53,7 +53,7 @@ impl Credits {
         Self(self.0.saturating_sub(other.0).max(0))
     }
 
-    /// Returns the decimal text form, as on the wire.
+    /// Returns the amount as decimal text, as on the wire.
     pub fn decimal(self) -> Decimal {
         Decimal::of(self)
     }
@@ -65,7 +65,7 @@ impl Credits {
 
     /// Returns the cost of a usage entry from `Σ quantity × price` (nano-credits per million
     /// units). The discount `numerator / denominator` is applied first; then the result is rounded
-    /// up once. Saturates at the maximum.
+    /// up once. Saturates at [`Credits::MAX`].
     pub fn from_price_sum(sum: i128, discount: Discount) -> Credits {
         let divisor = UNITS_PER_PRICE.saturating_mul(i128::from(discount.denominator));
         let scaled = sum.max(0).saturating_mul(i128::from(discount.numerator));
@@ -74,7 +74,7 @@ impl Credits {
     }
 }
 
-/// Factor of at most one that reduces the cost of a whole usage entry; 65/100 for a batch.
+/// Factor of at most one that reduces the cost of a whole usage entry, such as 65/100 for a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Discount {
     pub numerator: u32,
@@ -152,8 +152,8 @@ impl fmt::Display for Credits {
     }
 }
 
-/// Decimal text form of an amount: `-?[0-9]+(\.[0-9]*[1-9])?`. It needs no heap allocation, since
-/// every response contains one.
+/// Decimal text form of an amount: `-?[0-9]+(\.[0-9]*[1-9])?`. Formatting allocates no heap memory,
+/// because every response contains an amount.
 #[derive(Clone, Copy)]
 pub struct Decimal {
     text: [u8; Decimal::MAX_LENGTH],
@@ -162,7 +162,7 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// Sign, ten digits, decimal point and nine decimals.
+    /// Maximum length in bytes: sign, ten digits, decimal point and nine decimals.
     const MAX_LENGTH: usize = 21;
     const POINT: usize = 11;
 

@@ -59,7 +59,7 @@ impl<'de> Deserialize<'de> for Currency {
     }
 }
 
-/// Error: the text is not a currency code.
+/// Error: the text is not a currency code of three letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CurrencyError;
 
@@ -84,9 +84,9 @@ pub struct Money {
 pub enum RenewalState {
     /// The provider charges the next period.
     Renews,
-    /// The provider ends the subscription.
+    /// The provider ends the subscription with the paid period.
     Ends,
-    /// None: the subscription has already ended.
+    /// The subscription has already ended.
     Ended,
 }
 
@@ -108,7 +108,7 @@ impl RenewalState {
     }
 }
 
-/// Price of one credit.
+/// Price of one credit in one currency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreditPrice {
     /// Price in the smallest unit of the currency; above 0.
@@ -117,8 +117,8 @@ pub struct CreditPrice {
 }
 
 impl CreditPrice {
-    /// Returns the price of an amount of credits, rounded up to the smallest unit; `None` on
-    /// overflow.
+    /// Returns the price of an amount of credits, rounded up to the smallest unit. Negative amounts
+    /// count as zero; `None` on overflow.
     pub fn of(self, credits: Credits) -> Option<Money> {
         let nanos = i128::from(NANOS_PER_CREDIT);
         let exact = i128::from(credits.nanos().max(0)) * i128::from(self.amount);
@@ -128,7 +128,7 @@ impl CreditPrice {
     }
 
     /// Returns the credits that an amount of money buys, rounded down. `None` for another currency,
-    /// or on overflow.
+    /// a negative amount, a price that is not positive, or on overflow.
     pub fn credits_for(self, money: Money) -> Option<Credits> {
         if money.currency != self.currency || money.amount < 0 || self.amount <= 0 {
             return None;

@@ -8,10 +8,10 @@ use crate::usage::{Unit, Usage};
 
 type Table = [Option<Credits>; Unit::ALL.len()];
 
-/// Prices of one model by class. A class without its own price costs as much as its parent class:
-/// reasoning as output, input classes as input, and audio output as output. Input written to a
-/// one-hour cache costs twice the input price. A class that does not count tokens is free without
-/// its own price.
+/// Prices of one model by class. A class without its own price has the price of its parent class:
+/// output for reasoning and audio output, input for the other input classes. Without its own price,
+/// input written to a one-hour cache costs twice the input price. A class that does not count
+/// tokens is free if it has no price.
 ///
 /// Some providers charge higher prices for the whole request if its prompt is long. Such a price is
 /// written as `class>tokens`: `input>272000` is the input price for prompts of more than 272,000
@@ -20,8 +20,8 @@ type Table = [Option<Credits>; Unit::ALL.len()];
 pub struct Prices {
     per_million: Table,
     long: Option<LongPrompt>,
-    /// Discount on all usage. It is not part of the price list: two calls with the same list can
-    /// have different discounts.
+    /// Discount on all usage. The discount is not part of the price list: two calls with the same
+    /// list can have different discounts.
     discount: Discount,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for PriceNameError {
 impl std::error::Error for PriceNameError {}
 
 impl Prices {
-    /// Returns prices at which all usage is free.
+    /// Returns prices that make all usage free.
     pub fn free() -> Prices {
         Prices::default()
             .with(Unit::Input, Credits::ZERO)
@@ -87,7 +87,7 @@ impl Prices {
         Ok(self)
     }
 
-    /// Sets the discount; the list prices stay unchanged.
+    /// Returns the prices with this discount; the list prices stay unchanged.
     #[must_use]
     pub fn at(self, discount: Discount) -> Prices {
         Prices { discount, ..self }
@@ -112,7 +112,7 @@ impl Prices {
         plain.chain(long)
     }
 
-    /// Returns the listed price of a class, if it has one.
+    /// Returns the listed price of a class; `None` if it has none.
     pub fn listed(&self, unit: Unit) -> Option<Credits> {
         self.per_million[unit as usize]
     }
@@ -160,9 +160,9 @@ impl Prices {
         self.entries().all(|(_, price)| price.is_zero())
     }
 
-    /// Returns the highest price of any input class for a prompt of at most this many tokens. It is
-    /// an upper bound for input whose class is not known yet. The price of the one-hour cache
-    /// counts only if the request uses that cache.
+    /// Returns the highest price of any input class for a prompt of at most this many tokens: an
+    /// upper bound for input whose class is not known yet. The price of the one-hour cache counts
+    /// only if the request uses that cache.
     pub fn highest_input(&self, max_prompt_tokens: u64, caches_for_an_hour: bool) -> Credits {
         let plain = self.highest(true, max_prompt_tokens);
         match caches_for_an_hour {
@@ -236,7 +236,7 @@ impl PriceVersion {
         self.0
     }
 
-    /// Parses the text form of a version.
+    /// Parses the text form of a version; `None` if the text is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("pv_").filter(|digits| digits.len() == 16)?;
         u64::from_str_radix(digits, 16).ok().map(Self)

@@ -1,4 +1,4 @@
-//! Common events of a streamed response.
+//! Common events of a streamed response, into which all formats are decoded.
 
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ pub enum StreamEvent {
         /// Text to append.
         text: String,
     },
-    /// End of a reasoning block, with the seal that the provider needs back.
+    /// End of a reasoning block, with the seal that the provider expects back in later requests.
     ReasoningSeal {
         /// Index of the choice.
         choice: u32,
@@ -111,7 +111,7 @@ impl StreamEvent {
         }
     }
 
-    /// Whether the event has content for the caller, as opposed to framing.
+    /// Whether the event has content for the caller. Other events only frame the stream.
     pub fn is_content(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Names of published tokenizers. The tokens crate has their tables.
+//! Names of published tokenizers. The tokens crate contains their tables.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ impl Tokenizer {
     /// All tokenizers, in definition order.
     pub const ALL: [Tokenizer; 2] = [Tokenizer::O200kBase, Tokenizer::Cl100kBase];
 
-    /// Maximum number of bytes that one token of any tokenizer represents. A text has at least its
-    /// byte length divided by this number of tokens.
+    /// Maximum number of bytes that one token of any tokenizer represents. A text therefore has at
+    /// least as many tokens as its byte length divided by this number.
     pub const MAX_TOKEN_BYTES: u64 = 128;
 }

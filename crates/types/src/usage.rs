@@ -16,13 +16,13 @@ pub enum Unit {
     CacheWrite,
     /// Audio tokens of the input.
     InputAudio,
-    /// Output tokens of the visible answer.
+    /// Output tokens of the visible response.
     Output,
     /// Output tokens of the reasoning.
     Reasoning,
     /// Audio tokens of the output.
     OutputAudio,
-    /// Input tokens that the provider wrote into its one-hour cache. `CacheWrite` has the other
+    /// Input tokens that the provider wrote into its one-hour cache. `CacheWrite` counts the other
     /// cache writes.
     CacheWriteHour,
     /// Generated images, in millionths of a standard image, so that a price per million is the
@@ -55,7 +55,7 @@ impl Unit {
         Unit::Character,
     ];
 
-    /// Token classes, which precede the others.
+    /// Token classes, the first ones of [`Unit::ALL`].
     pub const TOKENS: [Unit; 8] = [
         Unit::Input,
         Unit::CacheRead,
@@ -67,7 +67,7 @@ impl Unit {
         Unit::CacheWriteHour,
     ];
 
-    /// Classes that do not count tokens, which come last.
+    /// Classes that do not count tokens, the last ones of [`Unit::ALL`].
     pub const NON_TOKENS: [Unit; 4] = [Unit::Image, Unit::Video, Unit::Audio, Unit::Character];
 
     /// Returns the name used in configuration, in storage and on the wire.
@@ -110,7 +110,7 @@ impl Unit {
 /// Maximum plausible number of tokens of one class. A larger number from a provider is an error.
 pub const MAX_QUANTITY: u64 = 1_000_000_000;
 
-/// Quantities by class.
+/// Consumed quantity of each class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     quantities: [u64; Unit::ALL.len()],
@@ -148,7 +148,7 @@ impl Usage {
         self.quantities[unit as usize]
     }
 
-    /// Returns the input tokens written to the provider's cache, for any lifetime.
+    /// Returns the input tokens written to the provider's cache, for any cache lifetime.
     pub fn cache_written(&self) -> u64 {
         self.get(Unit::CacheWrite)
             .saturating_add(self.get(Unit::CacheWriteHour))

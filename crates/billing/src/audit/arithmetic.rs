@@ -1,13 +1,13 @@
-//! Second implementation of the charge arithmetic in docs/money.md: whole numbers of nano-credits
-//! in `i128`. It shares no code with quote, hold and settle, so that an error there is not repeated
+//! Second implementation of the charge arithmetic in docs/money.md, with whole nano-credits in
+//! `i128`. It shares no code with quote, hold and settle, so that an error there is not repeated
 //! here.
 
 use tollgate_types::{Prices, Unit, Usage};
 
-/// Number of tokens that a price applies to.
+/// Number of units that a price applies to.
 const PER: i128 = 1_000_000;
 
-/// The prices of a model as written, in nano-credits for a million tokens.
+/// Prices of a model by their written names, in nano-credits per million units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PriceList {
     plain: Vec<(Unit, i128)>,
@@ -16,20 +16,20 @@ pub struct PriceList {
     above: Option<u64>,
 }
 
-/// One unit of a charge.
+/// Charge of one unit, such as input tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Unit of the quantity.
     pub class: Unit,
     /// Consumed quantity of the unit.
     pub quantity: u64,
-    /// Nano-credits for a million units.
+    /// Price in nano-credits per million units.
     pub price: i128,
     /// `quantity` × `price`.
     pub product: i128,
 }
 
-/// Cost of a call, step by step.
+/// Cost of a call with its intermediate results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// One line for each consumed unit.
@@ -43,7 +43,8 @@ pub struct Cost {
 }
 
 impl PriceList {
-    /// Reads the prices by their written names, `class` and `class>tokens`.
+    /// Returns the price list with these prices, which are read by their written names, `class` and
+    /// `class>tokens`.
     pub fn of(prices: &Prices) -> PriceList {
         let mut list = PriceList::default();
         for (name, price) in prices.entries() {
@@ -66,7 +67,7 @@ impl PriceList {
         list
     }
 
-    /// Returns the cost of this usage at list price.
+    /// Returns the cost of a usage at list price.
     pub fn cost(&self, usage: &Usage) -> Cost {
         let prompt: u128 = Unit::ALL
             .into_iter()
@@ -95,12 +96,12 @@ impl PriceList {
             lines,
             long_above,
             sum,
-            // Maximum of a stored amount.
+            // A stored amount is at most `i64::MAX`.
             cost: cost.clamp(0, i128::from(i64::MAX)),
         }
     }
 
-    /// Returns the cost of this usage as a batch line, 65 % of the list price: ⌈sum × 65 ÷
+    /// Returns the cost of a usage as a batch line, 65 % of the list price: ⌈sum × 65 ÷
     /// 100,000,000⌉.
     pub fn batch_cost(&self, usage: &Usage) -> i128 {
         let sum = self.cost(usage).sum.saturating_mul(65);
@@ -125,7 +126,7 @@ impl PriceList {
             (None, None) => plain,
             (None, Some(long_base)) if plain_base == 0 => follows(class, long_base),
             (None, Some(long_base)) => {
-                // The long price rises as that of its base, rounded up.
+                // The long-prompt price rises in proportion to that of the base unit, rounded up.
                 let product = plain.saturating_mul(long_base);
                 let whole = product.div_euclid(plain_base);
                 let rest = product.rem_euclid(plain_base);
@@ -142,7 +143,8 @@ fn listed(prices: &[(Unit, i128)], class: Unit) -> Option<i128> {
         .map(|(_, price)| *price)
 }
 
-/// The unit whose price replaces a missing one; `None` for units that are not tokens.
+/// Returns the unit whose price applies to a unit without a price; `None` for units that are not
+/// tokens.
 fn base_of(class: Unit) -> Option<Unit> {
     match class {
         Unit::Input | Unit::CacheRead | Unit::CacheWrite | Unit::InputAudio | Unit::CacheWriteHour => {
@@ -153,7 +155,7 @@ fn base_of(class: Unit) -> Option<Unit> {
     }
 }
 
-/// Derives a missing price from the price of the base unit.
+/// Returns the price of a unit without a price, from the price of its base unit.
 fn follows(class: Unit, base: i128) -> i128 {
     match class {
         Unit::CacheWriteHour => (base * 2).min(i128::from(i64::MAX)),
@@ -168,7 +170,7 @@ pub struct Split {
     pub charge: i128,
     /// Cost above the hold.
     pub overrun: i128,
-    /// Part of the charge that the allowance pays; it pays first.
+    /// Part of the charge that the allowance pays, which pays first.
     pub included: i128,
     /// Part of the charge that credits pay.
     pub paid: i128,
@@ -179,12 +181,12 @@ pub struct Split {
 }
 
 impl Split {
-    /// Splits a cost over a hold of `credits` and `allowance`.
+    /// Splits a cost between the credits and the allowance of a hold.
     pub fn of(cost: i128, credits: i128, allowance: i128) -> Split {
         Self::charging(cost.min(credits + allowance), cost, credits, allowance)
     }
 
-    /// Splits a cost whose charge is known.
+    /// Splits a cost with a given charge, such as that of a batch.
     pub fn charging(charge: i128, cost: i128, credits: i128, allowance: i128) -> Split {
         let included = charge.min(allowance);
         let paid = charge - included;

@@ -1,4 +1,4 @@
-//! Chains of transfers in any order, and each way to break them.
+//! Tests of chains of transfers in any order, and of each kind of fault.
 
 use tollgate_storage::audit::Leg;
 use tollgate_types::{Credits, HoldId, PriceVersion, Timestamp};
@@ -93,7 +93,7 @@ fn changed_transfers_are_named() {
         &["hold_00000000000000000000000000000003 hold at place 3 was changed"],
     );
     breaks(|rows| rows[2].price_version = None, &["place 3 was changed"]);
-    // With a recomputed hash, the next transfer does not link to it.
+    // With its hash recomputed, the next transfer does not link to it.
     breaks(
         |rows| {
             rows[2].amount = Credits::from_nanos(11);

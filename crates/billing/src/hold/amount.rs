@@ -1,5 +1,5 @@
-//! Holds of a known amount: for calls of several models whose estimates the caller of this module
-//! has summed.
+//! Holds of a known amount, for calls of several models: the caller of this module sums the
+//! estimates.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use super::{Hold, HoldRequest, MAX_COST, insufficient, spendable, try_hold};
 /// Terms of a hold of a known amount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedTerms {
-    /// Price version of its usage row.
+    /// Price version of the usage row.
     pub price_version: PriceVersion,
-    /// Plans whose allowance does not cover it.
+    /// Names of the plans whose allowance does not cover the call.
     pub not_covered_by: Arc<[Arc<str>]>,
 }
 
-/// Advice of the error messages for an amount that is too high.
+/// Part of the error messages that advises how to lower the amount.
 const ADVICE: &str = "reduce the request";
 
 impl Hold {
-    /// Takes a hold of this amount; the caller stores its terms. 422 if it is more than the caller
-    /// allows, 402 if it is more than the account has. An error writes nothing.
+    /// Takes a hold of this amount; the caller stores its terms. 422 if the amount exceeds the
+    /// caller's limit, 402 if it exceeds the account's funds. On an error, no data is written.
     pub async fn take_amount(
         ledger: &dyn LedgerStore,
         request: &HoldRequest,
@@ -36,8 +36,8 @@ impl Hold {
         }
     }
 
-    /// Refuses an amount that [`Hold::take_amount`] would refuse now, without a hold. Use it before
-    /// expensive work.
+    /// Returns an error if [`Hold::take_amount`] would return one now, without taking a hold. For
+    /// use before expensive work.
     pub async fn check_amount(
         ledger: &dyn LedgerStore,
         request: &HoldRequest,

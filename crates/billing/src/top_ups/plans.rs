@@ -1,10 +1,11 @@
 //! Plans that a payment provider renews: their checkout pages, the provider's invoice events, and
 //! the updates sent to the provider.
 //!
-//! The provider's events count, and they may come twice, late, in any order, or concurrently over
-//! two paths. So a period is identified by its end: an invoice that does not extend the paid time
-//! changes nothing. Updates to the provider are not queued: its known renewal state is compared
-//! with the subscription here, and the difference is sent until the provider confirms it.
+//! The state of a payment follows from the provider's events, which may arrive twice, late, in any
+//! order, or concurrently over two paths. A period is therefore identified by its end: an invoice
+//! that does not extend the paid period changes nothing. Updates to the provider are not queued:
+//! the provider's last known renewal state is compared with the local subscription, and the
+//! difference is sent until the provider confirms it.
 
 use std::time::Duration;
 
@@ -19,8 +20,8 @@ use super::{EventOutcome, PAGE, TopUps, unavailable};
 use crate::plans::{self, Plan};
 use crate::refusal::{invalid, no_such_account};
 
-/// Extra time after a paid period: a provider charges the next period when the last one has ended,
-/// takes up to an hour, and its event may be late.
+/// Extra time after a paid period. A provider charges the next period when the last one has ended,
+/// which takes up to an hour, and its event may be late.
 pub const MARGIN: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Maximum number of attempts to renew a subscription under concurrent changes.
@@ -36,8 +37,8 @@ pub struct OpenedPlan {
 }
 
 impl TopUps {
-    /// Creates a provider-renewed plan and returns its checkout page. Earlier unpaid pages of the
-    /// account are closed.
+    /// Creates a provider-renewed plan and returns its checkout page. Closes earlier unpaid pages
+    /// of the account.
     pub async fn open_plan(&self, account: AccountId, plan: Plan) -> Result<OpenedPlan, Error> {
         let new = self.new_plan(account, plan).await?;
         self.close_pages(account).await?;
@@ -73,8 +74,8 @@ impl TopUps {
         }
     }
 
-    /// Returns the new provider subscription, or an error if the account or the plan does not
-    /// permit one.
+    /// Returns the new provider subscription, or an error if the account cannot subscribe to the
+    /// plan.
     async fn new_plan(&self, account: AccountId, plan: Plan) -> Result<ProviderSubscription, Error> {
         if plan.payer != Payer::Provider {
             let message = "This plan is paid with credits. Use `tollgate subscriptions create`.";
@@ -113,7 +114,7 @@ impl TopUps {
         })
     }
 
-    /// Closes the open checkout pages of an account, so that it cannot pay for two plans.
+    /// Closes the open checkout pages of an account, so that the account cannot pay for two plans.
     async fn close_pages(&self, account: AccountId) -> Result<(), Error> {
         let pending = self.storage.provider_subscriptions.pending(account).await;
         for page in pending.map_err(Error::internal)? {
@@ -129,7 +130,7 @@ impl TopUps {
         Ok(())
     }
 
-    /// Handles a paid period: starts or renews the subscription.
+    /// Handles the payment of a period: starts or renews the subscription.
     pub(super) async fn plan_paid(&self, paid: &PlanInvoice) -> Result<EventOutcome, Error> {
         let Some(sold) = self.find_plan(&paid.of).await? else {
             return Ok(EventOutcome::Ignored);
@@ -164,7 +165,7 @@ impl TopUps {
         Ok(EventOutcome::Plan)
     }
 
-    /// Starts the subscription with the paid period, if it is not started. Returns false if the
+    /// Starts the subscription with the paid period, unless it has started. Returns `false` if the
     /// account has another plan.
     async fn begin(&self, sold: &ProviderSubscription, paid: &PlanInvoice) -> Result<bool, Error> {
         if sold.state == ProviderSubscriptionState::Started {
@@ -184,7 +185,7 @@ impl TopUps {
         });
         match started.await {
             Ok(_) => Ok(true),
-            // It was started before, or the account has another plan.
+            // The subscription was started before, or the account has another plan.
             Err(error) if error.kind == StorageErrorKind::Conflict => {
                 Ok(self.subscription(sold.id).await?.is_some())
             }
@@ -192,8 +193,8 @@ impl TopUps {
         }
     }
 
-    /// Renews the subscription with the paid period, unless that time is paid already. Returns
-    /// whether it did.
+    /// Renews the subscription with the paid period; returns `false` if that period is already paid
+    /// or the subscription has ended.
     async fn renew(&self, id: SubscriptionId, paid: &PlanInvoice) -> Result<bool, Error> {
         let invoice = &paid.invoice;
         for _ in 0..MAX_ATTEMPTS {
@@ -220,7 +221,7 @@ impl TopUps {
         ))
     }
 
-    /// Handles a failed payment: marks the subscription past due, unless the period is paid.
+    /// Handles a failed payment: marks the subscription as past due, unless the period is paid.
     pub(super) async fn plan_not_paid(&self, asked: &PlanInvoice) -> Result<EventOutcome, Error> {
         let Some(sold) = self.find_plan(&asked.of).await? else {
             return Ok(EventOutcome::Ignored);
@@ -236,7 +237,7 @@ impl TopUps {
         Ok(EventOutcome::Plan)
     }
 
-    /// Handles a change of a subscription at the provider.
+    /// Handles a change of a subscription at the provider, such as a cancellation.
     pub(super) async fn plan_changed(&self, of: &PlanReference) -> Result<EventOutcome, Error> {
         let Some(sold) = self.find_plan(of).await? else {
             return Ok(EventOutcome::Ignored);
@@ -245,7 +246,8 @@ impl TopUps {
         Ok(EventOutcome::Plan)
     }
 
-    /// Reads the subscription's current status from the provider and applies it here.
+    /// Reads the subscription's current status from the provider and applies it to the local
+    /// subscription.
     async fn catch_up(&self, sold: &ProviderSubscription, reference: &str) -> Result<(), Error> {
         let standing = self.provider.plan_status(reference).await;
         let standing = standing.map_err(|error| unavailable(&error))?;
@@ -284,7 +286,7 @@ impl TopUps {
         Ok(())
     }
 
-    /// Applies the provider's renewal state to the subscription here, if it has changed.
+    /// Applies the provider's renewal state to the local subscription, if the state has changed.
     async fn follow(&self, sold: &ProviderSubscription, course: RenewalState) -> Result<(), Error> {
         if sold.course == Some(course) {
             return Ok(());
@@ -311,9 +313,9 @@ impl TopUps {
         Ok(())
     }
 
-    /// Renews or ends the provider's due subscriptions, and sends the provider the outstanding
-    /// updates. Several nodes may run it concurrently. A failure is logged and the next pass tries
-    /// again.
+    /// Renews or ends the due subscriptions at the provider, and sends the outstanding updates to
+    /// the provider. Several nodes may call this concurrently. A failure is logged, and the next
+    /// pass tries again.
     pub async fn renew_plans(&self) {
         let (store, now) = (&self.storage.provider_subscriptions, self.clock.now());
         match store.due(now, PAGE).await {
@@ -332,12 +334,14 @@ impl TopUps {
                     self.try_sync(&sold).await;
                 }
             }
-            Err(error) => tracing::warn!(%error, "cannot read the plans that are out of sync"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot read the subscriptions that are out of sync with the payment provider")
+            }
         }
     }
 
-    /// Renews or expires a subscription whose paid time has ended. Reads its status from the
-    /// provider first: an event may be lost.
+    /// Renews or expires a subscription whose paid period has ended. First reads its status from
+    /// the provider, because an event may be lost.
     async fn renew_or_expire(&self, sold: &ProviderSubscription, now: Timestamp) -> Result<(), Error> {
         let Some(found) = self.subscription(sold.id).await? else {
             return Ok(());
@@ -364,8 +368,8 @@ impl TopUps {
         }
     }
 
-    /// Sends the renewal state of a subscription to its provider. A failed update is retried by the
-    /// next pass.
+    /// Sends the renewal state of a subscription to its provider. If the update fails, the next
+    /// pass retries it.
     pub async fn sync_plan(&self, id: SubscriptionId) {
         match self.storage.provider_subscriptions.get(id).await {
             Ok(Some(sold)) => self.try_sync(&sold).await,
@@ -398,14 +402,14 @@ impl TopUps {
                 self.note_plan(sold.id, ProviderSubscriptionChange::RenewalState(does))
                     .await?;
             }
-            // It has ended at the provider in the meantime.
+            // The subscription has ended at the provider in the meantime.
             does => self.follow(sold, does).await?,
         }
         Ok(())
     }
 
-    /// Returns the provider subscription of a reference; `None` for one that another seller made at
-    /// the same provider.
+    /// Returns the provider subscription of a reference; `None` if another seller created it at the
+    /// same provider.
     async fn find_plan(&self, of: &PlanReference) -> Result<Option<ProviderSubscription>, Error> {
         let store = &self.storage.provider_subscriptions;
         let found = store.by_reference(&of.reference).await.map_err(Error::internal)?;
@@ -431,7 +435,8 @@ impl TopUps {
         found.map_err(Error::internal)
     }
 
-    /// Changes a subscription; false if its state or its balance does not permit the change.
+    /// Changes a subscription; returns `false` if its state or its balance does not permit the
+    /// change.
     async fn change(&self, id: SubscriptionId, change: Change) -> Result<bool, Error> {
         let changed = self
             .storage
@@ -463,7 +468,8 @@ impl TopUps {
     }
 }
 
-/// Returns 404, so that the provider sends the event again: the subscription may be stored by then.
+/// Returns a 404 error, so that the provider sends the event again: the subscription may be stored
+/// by then.
 fn unknown(id: SubscriptionId) -> Error {
     tracing::error!(subscription.id = %id, "the payment provider sent an event for {id}, which does not exist");
     Error::new(ErrorCode::NotFound, "There is no such subscription.")

@@ -1,9 +1,9 @@
-//! The exact path: one conditional statement for each hold and one for each settlement, on one
-//! database behind two nodes.
+//! Model of the exact path: one conditional statement for each hold and one for each settlement, on
+//! one database behind two nodes.
 //!
-//! A node whose statement times out does not know its outcome, and the statement may still arrive.
-//! A settlement is then sent again, a hold is not. The sweep voids any open hold at any step, even
-//! during its call.
+//! The outcome of a statement that times out is unknown to its node, and the statement may still
+//! arrive. A settlement is then sent again, a hold is not. The sweep may void any open hold at any
+//! step, even during its call.
 
 use stateright::{Model, Property};
 
@@ -19,7 +19,7 @@ const COSTS: [i8; 2] = [1, 3];
 pub struct Exact {
     calls: usize,
     balance: i8,
-    /// Number of crashes, and number of lost responses (`losses`).
+    /// Number of crashes, and of lost responses (`losses`).
     crashes: u8,
     losses: u8,
 }
@@ -58,7 +58,7 @@ struct Call {
     /// Cost of the upstream's work, and number of upstream requests.
     work: i8,
     dispatches: u8,
-    /// Statements under way: `sent` has a waiting node, the late ones have timed out.
+    /// Statements in flight: a node waits for the `sent` statement; the late ones have timed out.
     sent: bool,
     late_hold: bool,
     late_settle: bool,
@@ -82,7 +82,7 @@ pub struct State {
     calls: Vec<Call>,
     crashes: u8,
     losses: u8,
-    /// A call was refused although the remaining balance covered it.
+    /// Whether a call was refused although the remaining balance covered it.
     wrongly_refused: bool,
 }
 
@@ -105,7 +105,7 @@ pub enum Action {
 impl Exact {
     fn take(&self, state: &mut State, call: usize) -> bool {
         if state.calls[call].row != Row::None {
-            // The id is used already.
+            // The id was used before.
             return false;
         }
         if state.balances.credits < HOLD {
@@ -182,7 +182,7 @@ impl Model for Exact {
         let may_lose = state.losses > 0;
         for (place, call) in state.calls.iter().enumerate() {
             match call.phase {
-                // Calls are alike, so they arrive in order; only their nodes differ.
+                // All calls are alike, so that they arrive in order; only their nodes differ.
                 Phase::New if place == 0 || state.calls[place - 1].phase != Phase::New => {
                     actions.extend([false, true].map(|node| Action::Arrive(place, node)));
                 }
@@ -265,7 +265,7 @@ impl Model for Exact {
             Action::Crash(node) => {
                 state.crashes -= 1;
                 for call in state.calls.iter_mut().filter(|call| call.node == node) {
-                    // Statements that it had sent may still arrive.
+                    // Statements that the node had sent may still arrive.
                     let sent = std::mem::take(&mut call.sent);
                     call.late_hold |= sent && call.phase == Phase::Holding;
                     call.late_settle |= sent && call.phase == Phase::Settling;

@@ -1,9 +1,10 @@
-//! Balance leases: two nodes take holds in memory against a part of the balance that the database
-//! has leased to them, and settle in rounds. A call without a covering lease takes the exact path,
-//! which is one step here ([`crate::exact`] models its parts).
+//! Model of balance leases: two nodes place holds in memory against a part of the balance that the
+//! database has leased to them, and settle in rounds. A call without a covering lease uses the
+//! exact path, which is one step here ([`crate::exact`] models its parts).
 //!
-//! There is no clock: a node never stops at the end of its lease, and any lease may be reclaimed at
-//! any step. Clocks only make losses rare; that a loss is never charged must hold without them.
+//! The model has no clock: a node never stops at the end of its lease, and any lease may be
+//! reclaimed at any step. Clocks only make losses rare; the property that no caller is charged for
+//! a loss must hold without them.
 
 use stateright::{Model, Property};
 
@@ -31,12 +32,12 @@ struct Lease {
     rules: Rules,
 }
 
-/// Rules that ensure the properties: without any one of them a property fails.
+/// Rules that ensure the properties. Without any one of them, a property fails.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     /// Holds and settlements are journaled before they take effect.
     journal: bool,
-    /// Rounds are numbered, and the database executes none after a later one.
+    /// Rounds are numbered, and the database executes no round after a later one.
     numbers: bool,
     /// While a round has no response, a node assumes the lower of the two possible balances.
     lower_bound: bool,
@@ -57,14 +58,14 @@ impl Rules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     New,
-    /// Held in memory, not yet in the journal.
+    /// The call is held in memory, and not yet in the journal.
     Deciding,
     Held,
     /// The upstream has responded; the settlement is not yet in the journal.
     Worked,
-    /// In the journal, not yet flushed.
+    /// The settlement is in the journal, and not yet flushed.
     Settled,
-    /// Held by the exact path; then answered by the upstream.
+    /// The call is held by the exact path; then the upstream responds.
     ExactHeld,
     ExactWorked,
     Done,
@@ -108,7 +109,7 @@ struct Leased {
 struct Round {
     lease: u8,
     number: u8,
-    /// Lease balance after the settlements; zero closes the lease.
+    /// Lease balance after the settlements. Zero closes the lease.
     target: i8,
     opens: bool,
     /// Bit set of the calls that the round settles.
@@ -122,7 +123,7 @@ struct Node {
     leases: u8,
     number: u8,
     growths: u8,
-    /// Balance of its lease, as the node knows it.
+    /// Balance of the node's lease, as last confirmed to the node.
     known: i8,
     /// The round without a response, and whether the node must send it again.
     waits: Option<Round>,
@@ -152,16 +153,16 @@ struct State {
     /// Holds in flight at nodes that died, and balances of reclaimed leases.
     exposed: i8,
     wrongly_refused: bool,
-    /// Set when these events occur, for the `sometimes` properties.
+    /// Whether these events have occurred, for the `sometimes` properties.
     repeated: bool,
     outdated: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    /// A call is held on its node's lease, in memory.
+    /// A call is held in memory, on its node's lease.
     Hold(usize, usize),
-    /// A call takes the exact path.
+    /// A call uses the exact path.
     HoldExactly(usize, usize),
     Refuse(usize),
     /// A hold or a settlement is journaled.
@@ -247,8 +248,8 @@ impl Lease {
         if may_grow {
             actions.push(Action::Begin(node, self.lease));
         }
-        // It returns the unreserved part whenever it can, and closes the lease by returning all of
-        // it.
+        // The node returns the unreserved part whenever it can, and closes the lease by returning
+        // all of it.
         if batch != 0 || known.lease.is_some() && (rest < after || rest == 0) {
             actions.push(Action::Begin(node, rest));
         }
@@ -313,8 +314,8 @@ impl Lease {
         Some(balance)
     }
 
-    /// The customer pays up to the balance of the lease; the operator bears the rest, or everything
-    /// if the lease is gone.
+    /// Settles a call: the customer pays up to the balance of the lease, and the operator bears the
+    /// rest, or the whole cost if the lease no longer exists.
     fn settle(&self, state: &mut State, call: usize) {
         let known = &mut state.calls[call];
         if self.rules.once && known.row.is_some() {
@@ -445,10 +446,10 @@ impl Model for Lease {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        // Calls are alike, so they arrive in order.
+        // All calls are alike, so that they arrive in order.
         let next = state.calls.iter().position(|call| call.phase == Phase::New);
         let may_lose = state.losses > 0;
-        // The nodes are alike, so the first one acts first.
+        // The nodes are alike, so that the first one acts first.
         let is_started = state.nodes[0].leases > 0 || state.calls.iter().any(|call| call.phase != Phase::New);
         for node in 0..if is_started { NODES } else { 1 } {
             let known = &state.nodes[node];
@@ -667,7 +668,7 @@ impl Model for Lease {
     }
 }
 
-/// So small a balance that nodes compete for it, and one of them dies.
+/// A balance so small that nodes compete for it, and one of them dies.
 const NEAR_ZERO: Lease = Lease {
     calls: 2,
     balance: 3,
@@ -678,7 +679,7 @@ const NEAR_ZERO: Lease = Lease {
     rules: Rules::ALL,
 };
 
-/// Enough for two leases; one response is lost.
+/// A balance for two leases; one response is lost.
 const LOSSY: Lease = Lease {
     balance: 4,
     crashes: 0,

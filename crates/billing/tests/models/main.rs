@@ -1,8 +1,8 @@
 //! Exhaustive models of the billing protocols: every order of every step, with crashes, lost
-//! responses and late statements. A model has no clock; a timeout may end anything at any step.
+//! responses and late statements. A model has no clock; a timeout may end any step at any time.
 //!
-//! Each file has one protocol. [`naive`] is the common read-and-deduct protocol, to show that the
-//! properties can fail; the rules of [`lease`] can be switched off for the same purpose.
+//! Each file models one protocol. [`naive`] is the common read-and-deduct protocol, which shows
+//! that the properties can fail; the rules of [`lease`] can be disabled for the same purpose.
 
 #![expect(clippy::print_stdout, reason = "tests tell how much they explored")]
 
@@ -23,7 +23,7 @@ where
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq,
 {
-    // Depth first keeps the queue of pending states small.
+    // Depth-first search limits the number of pending states in memory.
     let checker = model.checker().spawn_dfs().join();
     assert!(checker.is_done(), "{name} was not explored to its end");
     let states = checker.unique_state_count();

@@ -1,4 +1,4 @@
-//! The common protocol: read the balance, call if it is enough, deduct afterwards.
+//! Model of the common protocol: read the balance, call if it is sufficient, deduct afterwards.
 
 use stateright::{Model, Property};
 
@@ -11,7 +11,7 @@ const CALLS: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     New,
-    /// The balance was enough when it was read.
+    /// The balance was sufficient when it was read.
     Read,
     Called,
     Done,
@@ -23,7 +23,7 @@ struct State {
     calls: [Phase; CALLS],
 }
 
-/// Index of the call that takes its next step.
+/// Index of the call that executes its next step.
 type Step = usize;
 
 struct Naive;

@@ -17,13 +17,13 @@ use crate::ready;
 
 const ACCOUNT: AccountId = AccountId::from_u128(1);
 const VERSION: PriceVersion = PriceVersion::from_u64(7);
-/// Charged 30 of 100 held.
+/// Call that was charged 30 of 100 held.
 const SETTLED: HoldId = HoldId::from_u128(1);
-/// Charged all of 50, and 20 more was lost.
+/// Call that was charged its hold of 50, with an overrun of 20.
 const OVERRUN: HoldId = HoldId::from_u128(2);
-/// 40 held, void.
+/// Crashed call whose hold of 40 was voided.
 const CRASHED: HoldId = HoldId::from_u128(3);
-/// 60 held, not resolved.
+/// Call whose hold of 60 is not resolved.
 const OPEN: HoldId = HoldId::from_u128(4);
 
 fn hold(id: HoldId, amount: i64, expires_at: i64) -> NewHold {
@@ -57,7 +57,7 @@ fn settlement(hold: HoldId, charge: i64, overrun: i64) -> Settlement {
     }
 }
 
-/// A valid ledger with one call of each kind; a token costs one nano-credit.
+/// Returns a valid ledger with one call of each kind. A token costs one nano-credit.
 fn valid() -> Pages {
     let prices = Prices::default().with(Unit::Input, Credits::from_nanos(1_000_000));
     let ledger = TestLedger::of(&[ACCOUNT], &[(VERSION, prices)]);
@@ -104,7 +104,7 @@ fn drop_leg(pages: &mut Pages, id: HoldId, leg: Leg) {
     assert_eq!(pages.transfers.len() + 1, before);
 }
 
-/// The falsified ledger breaks these invariants and no other.
+/// Asserts that the falsified ledger breaks these invariants and no other.
 #[track_caller]
 fn breaks(invariants: &[&str], falsify: impl FnOnce(&mut Pages)) {
     let mut pages = valid();
@@ -198,19 +198,19 @@ fn i2_credits_are_never_below_zero() {
 
 #[test]
 fn i3_a_hold_is_resolved_exactly_once() {
-    // Twice.
+    // The hold was resolved twice.
     breaks(&["I3", "I8", "I4"], |pages| {
         pages.transfer(ACCOUNT, TransferSubject::Hold(SETTLED), Leg::Settle, 30);
     });
-    // Resolved, and still open.
+    // The hold is resolved and still open.
     breaks(&["I3", "I4", "I15"], |pages| {
         pages.open.insert(SETTLED, hold(SETTLED, 100, 99));
     });
-    // Neither open nor resolved.
+    // The hold is neither open nor resolved.
     breaks(&["I3", "I4"], |pages| {
         pages.open.remove(&OPEN);
     });
-    // Open, and with a usage row.
+    // The hold is open and has a usage row.
     breaks(&["I3", "I11"], |pages| {
         let row = UsageRow {
             id: OPEN,
@@ -218,9 +218,9 @@ fn i3_a_hold_is_resolved_exactly_once() {
         };
         pages.rows.push(row);
     });
-    // Two rows.
+    // The call has two usage rows.
     breaks(&["I3"], |pages| pages.rows.push(pages.rows[2].clone()));
-    // Resolved without having been taken.
+    // The hold was resolved without having been taken.
     breaks(&["I3", "I4", "I11"], |pages| {
         let subject = TransferSubject::Hold(HoldId::from_u128(9));
         pages.transfer(ACCOUNT, subject, Leg::Release, 10);
@@ -323,15 +323,15 @@ fn i13_prices_never_change() {
     breaks(&["I13"], change_price);
     breaks(&["I13"], |pages| pages.prices.clear());
     breaks(&["I13"], |pages| row(pages, OVERRUN).usage = Usage::tokens(71, 0));
-    // Only with `reprice`: it prices every row again.
+    // Only `reprice` finds the fault, because it recomputes the cost of every row.
     let mut pages = valid();
     change_price(&mut pages);
     assert!(check(&pages, false).is_clean());
 }
 
-/// Prices of the parts: a token of input costs half a nano-credit.
+/// Price version of the parts: an input token costs half a nano-credit.
 const OTHERS: PriceVersion = PriceVersion::from_u64(8);
-/// Prices of a usage row with parts.
+/// Price version of a usage row with parts.
 const FREE: PriceVersion = PriceVersion::from_u64(9);
 
 fn part(number: u32, price_version: PriceVersion, tokens: u64, cost: i64) -> UsagePart {
@@ -346,8 +346,8 @@ fn part(number: u32, price_version: PriceVersion, tokens: u64, cost: i64) -> Usa
     }
 }
 
-/// A valid ledger whose charged calls consist of two parts each: 10 + 20 of 100 held, 40 + 30 of
-/// 50.
+/// Returns a valid ledger whose charged calls consist of two parts each: 10 + 20 of 100 held, 40 +
+/// 30 of 50.
 fn with_parts() -> Pages {
     let mut pages = valid();
     let half = Prices::default().with(Unit::Input, Credits::from_nanos(500_000));
@@ -382,7 +382,7 @@ fn name_prices(pages: &mut Pages, id: HoldId, version: PriceVersion) {
     }
 }
 
-/// The check and the audit both find the falsified parts.
+/// Asserts that the check and the audit both find the falsified parts.
 #[track_caller]
 fn breaks_parts(falsify: impl FnOnce(&mut Pages)) {
     let mut pages = with_parts();
@@ -412,7 +412,7 @@ fn valid_ledger_with_parts_has_no_fault() {
     let mut pages = with_parts();
     pages.parts.push((ACCOUNT, OPEN, part(0, VERSION, 5, 5)));
     assert!(check(&pages, true).is_clean() && audit(&pages).is_clean());
-    // The same with a hold of zero.
+    // The same applies to a hold of zero.
     let free = HoldId::from_u128(5);
     pages.open.insert(free, hold(free, 0, 99));
     pages.parts.push((ACCOUNT, free, part(0, FREE, 5, 0)));
@@ -421,21 +421,22 @@ fn valid_ledger_with_parts_has_no_fault() {
 
 #[test]
 fn i13_parts_are_priced_by_their_own_models_and_make_their_row() {
-    // A part has another cost, or another consumption.
+    // A part has a different cost or a different consumption.
     breaks_parts(|pages| pages.parts[1].2.cost = Credits::from_nanos(21));
     breaks_parts(|pages| pages.parts[1].2.usage = Usage::tokens(43, 0));
-    // Two wrong costs with the right sum.
+    // Two wrong costs have the right sum.
     breaks_parts(|pages| {
         pages.parts[0].2.cost = Credits::from_nanos(11);
         pages.parts[1].2.cost = Credits::from_nanos(19);
     });
-    // A part has another unit than its row, at the same price.
+    // A part has a different unit than its row, at the same price.
     breaks_parts(|pages| pages.parts[0].2.usage = Usage::ZERO.with(Unit::CacheRead, 10));
     // A part has another model's prices, or an unknown price version.
     breaks_parts(|pages| pages.parts[0].2.price_version = OTHERS);
     breaks_parts(|pages| pages.parts[0].2.price_version = PriceVersion::from_u64(77));
     breaks_parts(|pages| pages.prices.retain(|(version, _)| *version != OTHERS));
-    // A part is missing, or all are; a part belongs to another row, to no row, or exists twice.
+    // A part is missing, or all are missing; a part belongs to another row, to no row, or exists
+    // twice.
     breaks_parts(|pages| drop(pages.parts.remove(0)));
     breaks_parts(|pages| pages.parts.clear());
     breaks_parts(|pages| pages.parts[0].1 = OVERRUN);
@@ -451,7 +452,7 @@ fn i13_parts_are_priced_by_their_own_models_and_make_their_row() {
         let more = part(2, VERSION, 1, 1);
         pages.parts.push((ACCOUNT, OVERRUN, more));
     });
-    // The usage row differs from its parts, or has its own prices.
+    // The usage row differs from its parts, or has prices itself.
     breaks_parts(|pages| row(pages, SETTLED).usage = Usage::tokens(48, 0));
     breaks_parts(|pages| {
         row(pages, SETTLED).price_version = VERSION;
@@ -475,8 +476,8 @@ fn i14_transfers_are_chained() {
     });
 }
 
-/// A ledger with a plan of 100 a week: a call that it covered, one that it covered partly (its week
-/// is closed), and an open one.
+/// Returns a ledger with a plan of 100 a week: a call that the plan paid, a call that it paid
+/// partly (its week is closed), and an open call.
 fn with_plan() -> Pages {
     let prices = Prices::default().with(Unit::Input, Credits::from_nanos(1_000_000));
     let ledger = TestLedger::of(&[ACCOUNT], &[(VERSION, prices)]);
@@ -530,13 +531,13 @@ fn valid_ledger_with_a_plan_has_no_fault() {
 
 #[test]
 fn i6_the_allowance_pays_first() {
-    // The usage row has more, or less, than the allowance paid.
+    // The usage row records more or less than the allowance paid.
     for included in [29, 31] {
         breaks_with_plan(&["I6"], |pages| {
             row(pages, SETTLED).included = Credits::from_nanos(included)
         });
     }
-    // Credits paid what the allowance could have paid.
+    // Credits paid for what the allowance could have paid.
     breaks_with_plan(&["I6"], |pages| {
         let leg = |pages: &mut Pages, leg: Leg, amount: i64| {
             pages.transfer(ACCOUNT, TransferSubject::Hold(OVERRUN), leg, amount);
@@ -596,7 +597,7 @@ fn i12_week_allowance_is_capped_and_not_carried_over() {
     });
 }
 
-/// A fault is counted even when it is not listed.
+/// Faults that are not listed are counted.
 #[test]
 fn faults_beyond_the_list_are_counted() {
     let mut pages = valid();
@@ -668,7 +669,7 @@ fn i15_lots_match_the_balance() {
     });
 }
 
-/// A ledger with a plan and a refund: 4 of the 10 that credits paid for a call.
+/// Returns a ledger with a plan and a refund: 4 of the 10 that credits paid for a call.
 fn with_refund() -> Pages {
     let mut pages = with_plan();
     add_refund(&mut pages, 5, 4);

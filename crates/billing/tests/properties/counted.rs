@@ -1,4 +1,4 @@
-//! A counted hold is taken only where a hold by bytes is not covered.
+//! A hold with counted text is taken only if a hold by bytes is not covered.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::ready;
 
 const ACCOUNT: AccountId = AccountId::from_u128(1);
 
-/// A model with a tokenizer.
+/// Generates models with a tokenizer.
 fn countable() -> impl Strategy<Value = Model> {
     let price = || (1..20_000_000_000_i64).prop_map(Credits::from_nanos);
     (price(), price(), 1..200_000_u64).prop_map(|(input, output, maximum)| {
@@ -31,7 +31,7 @@ fn countable() -> impl Strategy<Value = Model> {
     })
 }
 
-/// A demand, and a possible token count of its text.
+/// Generates a demand and a possible token count of its text.
 fn counted() -> impl Strategy<Value = (Demand, CountedText)> {
     (demand(), 0..=1_000_u64, 0..=1_000_u64, 1..=50_u64).prop_map(|(demand, share, density, texts)| {
         let bytes = demand.text_bytes * share / 1_000;
@@ -91,7 +91,7 @@ proptest! {
         };
         ready(ledger.grant(grant)).unwrap();
         let before = ledger.pages();
-        // The check before media are fetched refuses no request that the hold accepts.
+        // The check before media are fetched passes every request that the hold accepts.
         let checked = ready(Hold::check(&ledger, ACCOUNT, &model, &demand, None, Timestamp::from_micros(0)));
         let asked = Cell::new(false);
         let count = || {
@@ -101,7 +101,7 @@ proptest! {
         let taken = ready(Hold::take(&ledger, &request(2, &model), &model, demand, count));
         prop_assert!(!(asked.get() && full.amount <= available), "the hot path counts nothing");
         prop_assert_eq!(asked.get(), full.amount > available && is_worth_counting(&model, &demand, limit));
-        // A caller whose text is not counted would have gained nothing, except for a slightly
+        // If the text is not counted, counting would have brought no advantage except a slightly
         // larger cap.
         let by_bytes = quote_covered(&model, &demand, limit).ok();
         let by_count = quote_covered(&model, &by_tokens, limit).ok();

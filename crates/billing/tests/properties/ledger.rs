@@ -1,5 +1,5 @@
-//! A minimal reference ledger, from docs/money.md. All its fields are public, so that a test can
-//! falsify them.
+//! A minimal reference ledger, according to docs/money.md. All its fields are public, so that tests
+//! can falsify them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -43,7 +43,7 @@ pub struct Plan {
 
 pub const WEEK_MICROS: i64 = 7 * 24 * 60 * 60 * 1_000_000;
 
-/// Id of a week of an account's plan.
+/// Returns the id of a week of an account's plan.
 pub fn week(account: AccountId, number: i64) -> TransferId {
     TransferId::from_u128(account.as_u128() << 64 | u128::try_from(number).unwrap())
 }
@@ -70,7 +70,7 @@ impl Line<'_> {
 pub struct TestLedger(Mutex<Pages>);
 
 impl TestLedger {
-    /// An empty ledger of these accounts.
+    /// Creates an empty ledger of these accounts.
     pub fn of(accounts: &[AccountId], prices: &[(PriceVersion, Prices)]) -> TestLedger {
         let every = |account: &AccountId| LedgerAccount::ALL.map(|ledger| ((*account, ledger), 0));
         TestLedger::from(Pages {
@@ -122,7 +122,7 @@ impl Pages {
         self.balances.get(&(account, ledger)).copied().unwrap_or(0)
     }
 
-    /// Writes and applies a transfer; does nothing for zero.
+    /// Writes and applies a transfer; does nothing for an amount of zero.
     pub fn transfer(&mut self, account: AccountId, subject: TransferSubject, leg: Leg, amount: i64) {
         if amount == 0 {
             return;
@@ -144,7 +144,7 @@ impl Pages {
     }
 
     /// Returns the chained transfers of an account, and the chain head. Transfers that were
-    /// falsified after chaining keep their old links, and the head too.
+    /// falsified after chaining retain their old links, as does the head.
     pub fn chained(&self, account: AccountId) -> (Vec<TransferRow>, Chain) {
         let mut chain = Chain::default();
         let of_account = self.transfers.iter().filter(|(owner, _)| *owner == account);
@@ -167,7 +167,7 @@ impl Pages {
         }
     }
 
-    /// Returns the number of the week that a call draws on, and its remaining allowance.
+    /// Returns the number of the week that a call uses, and its remaining allowance.
     pub fn week_for(&self, account: AccountId, at: Timestamp) -> Option<(i64, i64)> {
         let plan = self.plans.get(&account).filter(|plan| plan.is_active)?;
         let now = at.as_micros().div_euclid(WEEK_MICROS);
@@ -177,7 +177,7 @@ impl Pages {
         Some((plan.open, self.balance(account, LedgerAccount::Allowance)))
     }
 
-    /// Closes the open week and opens this one, unless it is open already.
+    /// Closes the open week and opens this one, unless it is already open.
     fn open_week(&mut self, account: AccountId, number: i64) {
         let Some(plan) = self.plans.get_mut(&account).filter(|plan| plan.open != number) else {
             return;
@@ -300,7 +300,8 @@ impl LedgerStore for TestLedger {
             if pages.transfers.iter().all(|(_, row)| row.subject != subject) {
                 let (account, terms) = (grant.account, grant.terms);
                 pages.transfer(account, subject, terms.kind.leg(), grant.amount.nanos());
-                // Spending is not assigned to lots here; a real ledger may assign it at any time.
+                // This ledger never assigns spending to lots; a real ledger may assign it at any
+                // time.
                 let lot = Lot::new(grant.id, account, grant.amount, terms, grant.at);
                 pages.lots.push(lot);
             }

@@ -1,4 +1,4 @@
-//! Random sequences of calls on a reference ledger: the invariants hold in any order of steps.
+//! Random sequences of calls on a reference ledger. The invariants hold in any order of steps.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -54,7 +54,7 @@ enum Step {
     },
     /// Voids every hold, long after its expiry.
     Sweep,
-    /// An account starts or changes a plan.
+    /// An account subscribes to a plan or changes it.
     Subscribe {
         account: Index,
         weekly: i64,
@@ -64,7 +64,7 @@ enum Step {
         account: Index,
         is_active: bool,
     },
-    /// The clock moves forward or back.
+    /// The clock moves forward or backward.
     Turn {
         weeks: i64,
     },
@@ -97,7 +97,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Realistic prices, so that sums of many calls fit.
+/// Generates models with realistic prices, so that the sums of many calls fit.
 fn some_model() -> impl Strategy<Value = Model> {
     let price = || prop_oneof![1 => Just(0), 8 => 1..20_000_000_000_i64].prop_map(Credits::from_nanos);
     let prices = (price(), option::of(price()), price(), option::of(price()));
@@ -111,7 +111,7 @@ fn some_model() -> impl Strategy<Value = Model> {
     (prices, option::of(1..200_000_u64)).prop_map(|(prices, maximum)| model(prices, maximum, None))
 }
 
-/// Models without a tokenizer are never counted.
+/// Panics, because the text of models without a tokenizer is never counted.
 async fn uncounted() -> Option<Demand> {
     unreachable!("the model has no tokenizer")
 }

@@ -7,7 +7,7 @@ use tollgate_billing::{Demand, Quote};
 use tollgate_catalog::{Model, ModelKind, StructuredOutput};
 use tollgate_types::{Credits, PriceVersion, Prices, Unit, Usage};
 
-/// A model with these prices and bounds.
+/// Returns a model with these prices and bounds.
 pub fn model(prices: Prices, max_output_tokens: Option<u64>, context_window: Option<u64>) -> Model {
     Model {
         id: "maker/model".into(),
@@ -34,7 +34,7 @@ pub fn model(prices: Prices, max_output_tokens: Option<u64>, context_window: Opt
     }
 }
 
-/// A price from zero to the maximum; mostly realistic.
+/// Generates prices from zero to the maximum, mostly realistic ones.
 fn price() -> impl Strategy<Value = Credits> {
     prop_oneof![
         1 => Just(0),
@@ -45,7 +45,7 @@ fn price() -> impl Strategy<Value = Credits> {
     .prop_map(Credits::from_nanos)
 }
 
-/// Any set of prices, including those of long prompts.
+/// Generates any set of prices, including those of long prompts.
 pub fn prices() -> impl Strategy<Value = Prices> {
     let plain = vec(option::of(price()), Unit::ALL.len());
     let long = vec(option::weighted(0.3, price()), Unit::TOKENS.len());
@@ -64,13 +64,13 @@ pub fn prices() -> impl Strategy<Value = Prices> {
     })
 }
 
-/// A model with any prices and optional bounds.
+/// Generates models with any prices and optional bounds.
 pub fn any_model() -> impl Strategy<Value = Model> {
     let tokens = || option::of(prop_oneof![1..4_000_u64, 1..2_000_000_u64]);
     (prices(), tokens(), tokens()).prop_map(|(prices, max, window)| model(prices, max, window))
 }
 
-/// A demand of any size.
+/// Generates demands of any size.
 pub fn demand() -> impl Strategy<Value = Demand> {
     (
         2..1_000_000_u64,
@@ -108,7 +108,7 @@ pub fn demand() -> impl Strategy<Value = Demand> {
         )
 }
 
-/// Usage in units that are not tokens; mostly none.
+/// Generates usage in units other than tokens, mostly none.
 fn made() -> impl Strategy<Value = Usage> {
     let some = vec(
         prop_oneof![1 => Just(0), 1 => 0..10_000_000_000_u64],
@@ -121,7 +121,8 @@ fn made() -> impl Strategy<Value = Usage> {
     prop_oneof![3 => Just(Usage::ZERO), 1 => some]
 }
 
-/// Shares of a bound, one for each unit. The largest number takes the rest of the bound.
+/// Generates shares of a bound, one for each unit. The largest number stands for the rest of the
+/// bound.
 pub fn shares() -> impl Strategy<Value = Vec<u64>> {
     let share = prop_oneof![2 => Just(0), 1 => Just(u64::MAX), 3 => any::<u64>()];
     vec(share, Unit::ALL.len())
@@ -132,7 +133,7 @@ pub fn usage_within(demand: &Demand, quote: &Quote, shares: &[u64]) -> Usage {
     let mut input = demand.input_bound();
     let mut output = quote.output_cap * demand.n;
     let mut usage = Usage::ZERO;
-    // Only a request with the one-hour cache is charged for it.
+    // Only a request that uses the one-hour cache is charged for it.
     let is_asked = |unit: &Unit| *unit != Unit::CacheWriteHour || demand.caches_for_an_hour;
     for (unit, share) in Unit::ALL
         .into_iter()

@@ -1,4 +1,4 @@
-//! A quote is an upper bound; one limited by the balance is the largest that fits.
+//! A quote is an upper bound of the cost. A quote that the balance limits is the largest that fits.
 
 use proptest::option;
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ proptest! {
     }
 
     /// A limited quote fits the balance, has at least the minimum cap, bounds the cost, and is the
-    /// largest that fits. There is none only where the minimum cap does not fit.
+    /// largest such quote. There is none only if the minimum cap does not fit.
     #[test]
     fn a_cut_quote_is_the_largest_that_fits(
         model in any_model(),
@@ -61,8 +61,8 @@ proptest! {
         }
     }
 
-    /// A request with a cost limit gets the largest output that the limit pays for. If
-    /// there is none, the error has the minimum limit.
+    /// The quote of a request with a cost limit has the largest output that the limit pays for. If
+    /// there is none, the error contains the minimum limit.
     #[test]
     fn max_cost_is_never_exceeded(
         model in any_model(),
@@ -96,7 +96,7 @@ proptest! {
         }
     }
 
-    /// A caller's cap is never changed because of the balance.
+    /// The balance never changes a caller's cap.
     #[test]
     fn a_callers_cap_is_never_cut(
         model in any_model(),

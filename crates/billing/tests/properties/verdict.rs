@@ -1,4 +1,4 @@
-//! Properties of the charge table.
+//! Properties of the charge table for any evidence.
 
 use proptest::option;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use tollgate_types::{Unit, Usage};
 
 use crate::model::demand;
 
-/// Every ending except `Stopped`.
+/// Generates every ending except `Stopped`.
 pub fn ending() -> impl Strategy<Value = Ending> {
     proptest::sample::select(vec![
         Ending::Complete,
@@ -19,7 +19,7 @@ pub fn ending() -> impl Strategy<Value = Ending> {
     ])
 }
 
-/// Any evidence of a call; zeroes are more frequent than by chance.
+/// Generates any evidence of a call, with more zeroes than by chance.
 fn evidence() -> impl Strategy<Value = Evidence> {
     let count = || prop_oneof![1 => Just(0), 2 => 0..1_000_000_u64];
     let report = proptest::collection::vec(count(), Unit::ALL.len()).prop_map(|counts| {
@@ -51,7 +51,7 @@ proptest! {
         } else if let Some(reported) = evidence.reported {
             let output = reported.total_output();
             let is_empty = is_text && evidence.output_bytes > 0 && output == 0;
-            // A cut answer may have had more output than was reported.
+            // A cut response may have had more output than was reported.
             let tokens = output_tokens(evidence.output_bytes);
             let min_output = match (is_cut, is_empty) {
                 (true, _) => tokens.max(evidence.output_events),

@@ -23,7 +23,7 @@ use crate::{
     KeyState, LedgerAccount, Limits, MemberRole, Storage, StorageErrorKind, Withdrawal,
 };
 
-/// A created account is read back with every field and a balance of zero.
+/// Checks that a created account is read back with every field and a balance of zero.
 pub async fn create_then_get(factory: Factory) {
     let storage = factory.open().await;
     let plain = account(1);
@@ -60,7 +60,7 @@ pub async fn create_then_get(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await.ledgers.len(), 2);
 }
 
-/// An id is used once; the first account stays unchanged.
+/// Checks that an id is used once; the first account stays unchanged.
 pub async fn create_twice_is_a_conflict(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -78,7 +78,7 @@ pub async fn create_twice_is_a_conflict(factory: Factory) {
     );
 }
 
-/// Accounts are listed in unsigned order of id, page by page, each once.
+/// Checks that accounts are listed in unsigned order of id, page by page, each once.
 pub async fn list_pages_in_order_of_id(factory: Factory) {
     let storage = factory.open().await;
     let sorted = [
@@ -109,7 +109,7 @@ pub async fn list_pages_in_order_of_id(factory: Factory) {
     assert_eq!(storage.accounts.list(None, 0).await.unwrap(), []);
 }
 
-/// A change affects only its fields; limits can be removed.
+/// Checks that a change affects only its fields; limits can be removed.
 pub async fn changes_leave_other_fields(factory: Factory) {
     let storage = factory.open().await;
     let id = account(1).id;
@@ -180,7 +180,7 @@ pub async fn changes_leave_other_fields(factory: Factory) {
     assert_eq!(other, Some(account(2)));
 }
 
-/// Concurrent changes of different fields are all applied.
+/// Checks that concurrent changes of different fields are all applied.
 pub async fn concurrent_changes_are_all_applied(factory: Factory) {
     let storage = factory.open().await;
     let id = account(1).id;
@@ -207,7 +207,7 @@ pub async fn concurrent_changes_are_all_applied(factory: Factory) {
     );
 }
 
-/// A test clock exists from the creation of the account or never, and does not go back.
+/// Checks that a test clock exists from the creation of the account or never, and does not go back.
 pub async fn test_clocks_go_forward(factory: Factory) {
     let storage = factory.open().await;
     let ahead = |days: u64| Duration::from_secs(days * 24 * 60 * 60);
@@ -242,7 +242,7 @@ pub async fn test_clocks_go_forward(factory: Factory) {
     assert_eq!(with[0].time(at), later);
 }
 
-/// An unknown account cannot be changed.
+/// Checks that an unknown account cannot be changed.
 pub async fn unknown_account_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let id = AccountId::from_u128(1);
@@ -268,7 +268,8 @@ async fn suspend(storage: &Storage, id: AccountId) {
     storage.accounts.change(id, change).await.unwrap();
 }
 
-/// A closed account has only its ledger and no personal data; other accounts stay unchanged.
+/// Checks that a closed account has only its ledger and no personal data; other accounts stay
+/// unchanged.
 pub async fn closed_accounts_keep_only_their_ledger(factory: Factory) {
     let storage = factory.open().await;
     let ids = [funded(&storage, 1, 100).await, funded(&storage, 2, 100).await];
@@ -368,7 +369,7 @@ pub async fn closed_accounts_keep_only_their_ledger(factory: Factory) {
     LedgerSnapshot::read(&storage).await;
 }
 
-/// An account that is active, or has calls, jobs or subscriptions, is not closed.
+/// Checks that an account that is active, or has calls, jobs or subscriptions, is not closed.
 pub async fn accounts_with_open_work_are_not_closed(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;

@@ -20,7 +20,8 @@ fn admin(number: u128, name: &str) -> Admin {
     }
 }
 
-/// A created administrator is found by the first half of its digest and listed, with every field.
+/// Checks that a created administrator is found by the first half of its digest and listed, with
+/// every field.
 pub async fn create_then_find(factory: Factory) {
     let storage = factory.open().await;
     let roles = [Role::Viewer, Role::Support, Role::Billing, Role::Owner];
@@ -41,7 +42,7 @@ pub async fn create_then_find(factory: Factory) {
     assert_eq!(storage.admins.find([0; 16]).await.unwrap(), None);
 }
 
-/// A name is used by one administrator at a time; ids and digests are used once.
+/// Checks that a name is used by one administrator at a time; ids and digests are used once.
 pub async fn names_ids_and_digests_are_used_once(factory: Factory) {
     let storage = factory.open().await;
     storage.admins.create(admin(1, "jo")).await.unwrap();
@@ -60,7 +61,7 @@ pub async fn names_ids_and_digests_are_used_once(factory: Factory) {
     assert_eq!(storage.admins.list().await.unwrap().len(), 2);
 }
 
-/// A second revocation changes nothing; an unknown administrator cannot be revoked.
+/// Checks that a second revocation changes nothing; an unknown administrator cannot be revoked.
 pub async fn first_revocation_stays(factory: Factory) {
     let storage = factory.open().await;
     storage.admins.create(admin(1, "jo")).await.unwrap();

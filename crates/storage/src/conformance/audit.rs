@@ -2,7 +2,7 @@
 
 use super::{Factory, LedgerSnapshot};
 
-/// An empty database has no accounts and no prices.
+/// Checks that an empty database has no accounts and no prices.
 pub async fn empty_database_shows_nothing(factory: Factory) {
     let storage = factory.open().await;
     assert_eq!(LedgerSnapshot::read(&storage).await, LedgerSnapshot::default());

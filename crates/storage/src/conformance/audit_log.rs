@@ -39,7 +39,7 @@ fn full(number: u128) -> AuditEntry {
     }
 }
 
-/// Entries are read back verbatim, newest first, in pages; an id is used once.
+/// Checks that entries are read back verbatim, newest first, in pages; an id is used once.
 pub async fn appended_then_read_in_pages(factory: Factory) {
     let storage = factory.open().await;
     let log = &storage.audit_log;
@@ -62,7 +62,7 @@ pub async fn appended_then_read_in_pages(factory: Factory) {
     assert_eq!(last.unwrap(), [entry(1)]);
 }
 
-/// Each filter works separately, and all together.
+/// Checks that each filter works separately, and all together.
 pub async fn every_filter(factory: Factory) {
     let storage = factory.open().await;
     let log = &storage.audit_log;

@@ -29,7 +29,7 @@ async fn leased(storage: &Storage) -> JobLease {
     lease(storage, 5, 0).await.lease
 }
 
-/// A line starts once and ends once, and is read back verbatim.
+/// Checks that a line starts once and ends once, and is read back verbatim.
 pub async fn lines_start_and_end_once(factory: Factory) {
     let storage = factory.open().await;
     let lease = leased(&storage).await;
@@ -66,7 +66,7 @@ pub async fn lines_start_and_end_once(factory: Factory) {
     assert_eq!(store.counts(other, BATCH).await.unwrap(), LineCounts::default());
 }
 
-/// A worker that lost its lease can no longer write to the batch.
+/// Checks that a worker that lost its lease can no longer write to the batch.
 pub async fn written_under_its_lease(factory: Factory) {
     let storage = factory.open().await;
     let old = leased(&storage).await;
@@ -85,8 +85,8 @@ pub async fn written_under_its_lease(factory: Factory) {
     store.end(new, line(0, LineState::Failed), at(61)).await.unwrap();
 }
 
-/// The cost of lines appears in the audit and survives the deletion of the batch; their content
-/// does not.
+/// Checks that the cost of lines appears in the audit and survives the deletion of the batch; their
+/// content does not.
 pub async fn charged_lines_outlive_their_batch(factory: Factory) {
     let storage = factory.open().await;
     let lease = leased(&storage).await;
@@ -120,7 +120,7 @@ pub async fn charged_lines_outlive_their_batch(factory: Factory) {
     assert_eq!(left[0].content, b"");
 }
 
-/// The unused hold is known for ended lines, and is never below zero.
+/// Checks that the unused hold is known for ended lines, and is never below zero.
 pub async fn unused_hold_counts_ended_lines(factory: Factory) {
     let storage = factory.open().await;
     let lease = leased(&storage).await;
@@ -144,7 +144,7 @@ pub async fn unused_hold_counts_ended_lines(factory: Factory) {
     assert_eq!(store.unused_hold(other, BATCH).await.unwrap(), Credits::ZERO);
 }
 
-/// Deaths no longer count after the batch has made progress.
+/// Checks that deaths no longer count after the batch has made progress.
 pub async fn deaths_count_in_a_row(factory: Factory) {
     let storage = factory.open().await;
     let old = leased(&storage).await;

@@ -18,7 +18,8 @@ pub struct Blobs {
 }
 
 impl Blobs {
-    /// Makes the value from a function that opens the store: empty at first, the same store later.
+    /// Creates the value from a function that opens the store: empty at first, with its objects
+    /// later.
     pub fn new(open: impl Fn() -> Arc<dyn BlobStore> + Send + Sync + 'static) -> Self {
         Self { open: Arc::new(open) }
     }
@@ -45,7 +46,7 @@ fn text(length: usize) -> Vec<u8> {
     (0..length).map(byte).collect()
 }
 
-/// The same bytes in chunks that do not match the part size of any engine.
+/// Returns the bytes of [`text`] in chunks that do not match the part size of any engine.
 fn chunked(length: usize) -> BlobContent {
     let text = Bytes::from(text(length));
     let chunked: Vec<Bytes> = (0..length)
@@ -68,7 +69,7 @@ async fn is_absent(store: &dyn BlobStore, key: BlobKey) -> bool {
     store.length(key).await.unwrap().is_none() && store.get(key, None).await.unwrap().is_none()
 }
 
-/// An object is read back verbatim, also after the store is reopened.
+/// Checks that an object is read back verbatim, also after the store is reopened.
 pub async fn put_then_read(blobs: Blobs) {
     let (key, text) = (key(1, u128::MAX), text(70_000));
     let put = blobs.open().put(key, whole(text.clone()), 70_000).await;
@@ -76,7 +77,7 @@ pub async fn put_then_read(blobs: Blobs) {
     assert_eq!(read(&*blobs.open(), key, None).await, Some(text));
 }
 
-/// A missing object cannot be read, in whole or by range.
+/// Checks that a missing object cannot be read, in whole or by range.
 pub async fn unknown_key_is_not_found(blobs: Blobs) {
     let store = blobs.open();
     store.put(key(1, 1), whole("text"), MAX_BYTES).await.unwrap();
@@ -86,7 +87,8 @@ pub async fn unknown_key_is_not_found(blobs: Blobs) {
     }
 }
 
-/// Ranges at both edges and beyond are cut; the full range equals no range.
+/// Checks that ranges at and beyond both edges are limited to the object, and that the full range
+/// equals no range.
 pub async fn ranges_are_cut_to_the_object(blobs: Blobs) {
     let store = blobs.open();
     let (key, text) = (key(1, 1), text(1000));
@@ -109,7 +111,7 @@ pub async fn ranges_are_cut_to_the_object(blobs: Blobs) {
     }
 }
 
-/// An object may be empty, from no chunk or from empty chunks.
+/// Checks that an object may be empty, from no chunk or from empty chunks.
 pub async fn empty_object(blobs: Blobs) {
     let store = blobs.open();
     let nothing: [BlobContent; 2] = [Box::pin(stream::empty()), whole("")];
@@ -122,7 +124,7 @@ pub async fn empty_object(blobs: Blobs) {
     }
 }
 
-/// A large object is written and read in chunks.
+/// Checks that a large object is written and read in chunks.
 pub async fn large_object_is_streamed(blobs: Blobs) {
     const LENGTH: usize = 20_000_000;
     let store = blobs.open();
@@ -145,7 +147,7 @@ pub async fn large_object_is_streamed(blobs: Blobs) {
     assert_eq!(middle.as_deref(), Some(&text[8_388_600..8_388_620]));
 }
 
-/// An existing key keeps its object, regardless of the size of the new content.
+/// Checks that an existing key keeps its object, regardless of the size of the new content.
 pub async fn overwriting_is_refused(blobs: Blobs) {
     let store = blobs.open();
     let key = key(1, 1);
@@ -159,7 +161,7 @@ pub async fn overwriting_is_refused(blobs: Blobs) {
     }
 }
 
-/// Content longer than the limit is not stored, in any chunking.
+/// Checks that content longer than the limit is not stored, in any chunking.
 pub async fn oversized_content_is_refused(blobs: Blobs) {
     let store = blobs.open();
     let key = key(1, 1);
@@ -178,7 +180,7 @@ pub async fn oversized_content_is_refused(blobs: Blobs) {
     assert_eq!(store.put(key, whole("12345"), 5).await.unwrap(), 5);
 }
 
-/// Content that fails midway stores nothing; `put` returns the error of the content.
+/// Checks that content that fails midway stores nothing; `put` returns the error of the content.
 pub async fn failing_content_leaves_nothing(blobs: Blobs) {
     let store = blobs.open();
     for length in [0, 100_000, 20_000_000] {
@@ -191,7 +193,7 @@ pub async fn failing_content_leaves_nothing(blobs: Blobs) {
     store.put(key(1, 1), whole("text"), MAX_BYTES).await.unwrap();
 }
 
-/// A dropped `put` stores nothing, and its key can be used.
+/// Checks that a dropped `put` stores nothing, and its key can be used.
 pub async fn dropped_put_leaves_nothing(blobs: Blobs) {
     let store = blobs.open();
     for length in [0, 100_000, 20_000_000] {
@@ -212,7 +214,7 @@ pub async fn dropped_put_leaves_nothing(blobs: Blobs) {
     store.put(key(1, 1), whole("text"), MAX_BYTES).await.unwrap();
 }
 
-/// A deleted object is gone and can be deleted again. Its key can be reused.
+/// Checks that a deleted object is gone and can be deleted again. Its key can be reused.
 pub async fn deleted_twice(blobs: Blobs) {
     let store = blobs.open();
     for text in ["first", "second"] {
@@ -225,7 +227,8 @@ pub async fn deleted_twice(blobs: Blobs) {
     store.delete(key(9, 9)).await.unwrap();
 }
 
-/// Of many concurrent puts with one key, one is stored whole; puts with other keys succeed.
+/// Checks that, of many concurrent puts with one key, one is stored whole; puts with other keys
+/// succeed.
 pub async fn concurrent_puts_store_one(blobs: Blobs) {
     let store = blobs.open();
     let same = future::join_all((1..=8_usize).map(|number| {
@@ -250,7 +253,8 @@ pub async fn concurrent_puts_store_one(blobs: Blobs) {
     assert_eq!(read(&*store, key(1, 1), None).await, Some(text(length)));
 }
 
-/// Two accounts may use the same object number; neither reads or deletes the other's object.
+/// Checks that two accounts may use the same object number; neither reads or deletes the other's
+/// object.
 pub async fn accounts_are_separate(blobs: Blobs) {
     let store = blobs.open();
     for (account, text) in [(1, "one"), (2, "two")] {
@@ -261,7 +265,7 @@ pub async fn accounts_are_separate(blobs: Blobs) {
     assert_eq!(read(&*store, key(2, 7), None).await.unwrap(), b"two");
 }
 
-/// A working store passes its probe repeatedly, and the probe leaves nothing.
+/// Checks that a working store passes its probe repeatedly, and the probe leaves nothing.
 pub async fn probe_leaves_nothing(blobs: Blobs) {
     let store = blobs.open();
     for _ in 0..2 {

@@ -34,7 +34,7 @@ async fn default_of(storage: &Storage, account: AccountId, model: &str) -> Optio
     found.map(|found| found.details.id.as_u128())
 }
 
-/// A calibration is read back verbatim.
+/// Checks that a calibration is read back verbatim.
 pub async fn inserted_then_read(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -69,7 +69,7 @@ pub async fn inserted_then_read(factory: Factory) {
     assert_eq!(default_of(&storage, account, "acme/other").await, None);
 }
 
-/// Each model has its own versions, and the number of a deleted version is not reused.
+/// Checks that each model has its own versions, and the number of a deleted version is not reused.
 pub async fn versions_increase_and_are_never_reused(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -90,8 +90,8 @@ pub async fn versions_increase_and_are_never_reused(factory: Factory) {
     assert_eq!(insert(&storage, other(5)).await.version, 2);
 }
 
-/// Calibrations of other accounts cannot be read, listed, chosen or deleted, and do not affect
-/// version numbers.
+/// Checks that calibrations of other accounts cannot be read, listed, chosen or deleted, and do not
+/// affect version numbers.
 pub async fn calibrations_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
@@ -108,8 +108,8 @@ pub async fn calibrations_belong_to_one_account(factory: Factory) {
     assert_eq!(store.get(account, id).await.unwrap(), Some(mine));
 }
 
-/// Lists cover one model or all, newest first, and continue after a calibration that may have been
-/// deleted.
+/// Checks that lists cover one model or all, newest first, and continue after a calibration that
+/// may have been deleted.
 pub async fn listed_in_pages(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -148,8 +148,8 @@ pub async fn listed_in_pages(factory: Factory) {
     }
 }
 
-/// The quota covers all models of an account. A rejected calibration uses no version; a deleted one
-/// frees its place.
+/// Checks that the quota covers all models of an account. A rejected calibration uses no version; a
+/// deleted one frees its place.
 pub async fn quota_is_enforced(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
@@ -170,7 +170,7 @@ pub async fn quota_is_enforced(factory: Factory) {
     assert_eq!(inserted.map(|inserted| inserted.version), Some(3));
 }
 
-/// Concurrent inserts share the quota and have distinct versions.
+/// Checks that concurrent inserts share the quota and have distinct versions.
 pub async fn concurrent_inserts_respect_the_quota(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -187,8 +187,8 @@ pub async fn concurrent_inserts_respect_the_quota(factory: Factory) {
     assert_eq!(versions, [1, 2, 3]);
 }
 
-/// The newest calibration of a model is the default unless one is chosen. A choice lasts until it
-/// is undone or the calibration is deleted.
+/// Checks that the newest calibration of a model is the default unless one is chosen. A choice
+/// lasts until it is undone or the calibration is deleted.
 pub async fn the_newest_or_the_chosen_is_the_default(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -218,7 +218,7 @@ pub async fn the_newest_or_the_chosen_is_the_default(factory: Factory) {
     assert_eq!(store.choose(account, id(2), true).await.unwrap(), None);
 }
 
-/// An id is used once, by an existing account; a rejected insert uses no version.
+/// Checks that an id is used once, by an existing account; a rejected insert uses no version.
 pub async fn ids_are_used_once(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;

@@ -9,8 +9,8 @@ use super::samples::{at, concurrently, funded, grant, hold, nanos, settlement, t
 use super::{Factory, LedgerSnapshot};
 use crate::{Balance, HoldOutcome, LedgerStore, NewHold};
 
-/// 256 concurrent calls against a balance that covers exactly 10: exactly 10 are held, and the rest
-/// write nothing.
+/// Checks that of 256 concurrent calls against a balance that covers exactly 10, exactly 10 are
+/// held, and the rest write nothing.
 pub async fn holds_never_overspend(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10 * 7 + 6).await;
@@ -34,8 +34,8 @@ pub async fn holds_never_overspend(factory: Factory) {
     assert_eq!(ledgers.of(id).transfers.len(), 11);
 }
 
-/// Callers hold and settle in turn, with a balance too small for all of them together. None fails,
-/// and the sum of their charges is what the ledger lost.
+/// Checks that callers can hold and settle in turn, with a balance too small for all of them
+/// together: none fails, and the sum of their charges equals the credits that the ledger lost.
 pub async fn holds_and_settles_never_overspend(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 500).await;
@@ -84,7 +84,7 @@ async fn hold_and_settle(ledger: &dyn LedgerStore, hold: NewHold, charge: i64) -
     }
 }
 
-/// Of 16 concurrent settlements, exactly one is the first, and all return its charge.
+/// Checks that, of 16 concurrent settlements, exactly one is the first, and all return its charge.
 pub async fn settles_resolve_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -108,7 +108,7 @@ pub async fn settles_resolve_once(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await.of(id).usage.len(), 4);
 }
 
-/// 16 concurrent grants with one id are one grant, and none of them fails.
+/// Checks that 16 concurrent grants with one id are one grant, and none of them fails.
 pub async fn same_grant_id_is_granted_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 0).await;
@@ -125,7 +125,7 @@ pub async fn same_grant_id_is_granted_once(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await.of(id).transfers.len(), 1);
 }
 
-/// Concurrent sweeps and settlements of the same holds: each hold is resolved by one of them.
+/// Checks that concurrent sweeps and settlements of the same holds resolve each hold once.
 pub async fn sweep_and_settle_resolve_once(factory: Factory) {
     let storage = factory.open().await;
     let ids = [funded(&storage, 1, 1000).await, funded(&storage, 2, 1000).await];
@@ -157,7 +157,7 @@ pub async fn sweep_and_settle_resolve_once(factory: Factory) {
     assert!(ledgers.ledgers.values().all(|ledger| ledger.holds.is_empty()));
 }
 
-/// Concurrent calls of every kind over three accounts: none deadlocks, none fails.
+/// Checks that concurrent calls of every kind over three accounts neither deadlock nor fail.
 pub async fn accounts_do_not_deadlock(factory: Factory) {
     let storage = factory.open().await;
     let mut accounts: Vec<AccountId> = Vec::new();
@@ -194,7 +194,7 @@ pub async fn accounts_do_not_deadlock(factory: Factory) {
     );
 }
 
-/// Audits during concurrent writes see every ledger balanced.
+/// Checks that audits during concurrent writes see every ledger balanced.
 pub async fn every_audit_is_of_one_instant(factory: Factory) {
     let storage = factory.open().await;
     let ids = [

@@ -10,7 +10,7 @@ use tollgate_types::clock::ManualClock;
 use crate::{Budget, Counters, Decision};
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Allowed excess over a minute of windows that count in slots instead of single requests.
+/// Maximum excess over a minute of windows that count in slots instead of single requests.
 const LONGER: Duration = Duration::from_secs(2);
 const MICRO: Duration = Duration::from_micros(1);
 
@@ -21,7 +21,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Takes the nodes under test, at least one, which share this clock.
+    /// Creates the value from the nodes under test, at least one, which share this clock.
     pub fn new(clock: Arc<ManualClock>, nodes: Vec<Arc<dyn Counters>>) -> Self {
         assert!(!nodes.is_empty(), "there is a node");
         Self { clock, nodes }
@@ -58,7 +58,7 @@ fn account(number: u128) -> AccountId {
     AccountId::from_u128(number)
 }
 
-/// A request counts for exactly one minute, to the microsecond, on every node.
+/// Checks that a request counts for exactly one minute, to the microsecond, on every node.
 pub async fn request_counts_for_a_minute(nodes: Nodes) {
     nodes.clock.advance(Duration::from_micros(17));
     let admitted = nodes.admit(0, 1).await;
@@ -73,7 +73,8 @@ pub async fn request_counts_for_a_minute(nodes: Nodes) {
     assert!(nodes.admit(2, 1).await.allowed);
 }
 
-/// A refusal returns when the same request fits: when the oldest has left the window.
+/// Checks that a refusal returns the time until the same request fits: until the oldest request has
+/// left the window.
 pub async fn refusal_reports_when_it_fits(nodes: Nodes) {
     for turn in 0..3 {
         let admitted = nodes.admit(turn, 3).await;
@@ -91,7 +92,7 @@ pub async fn refusal_reports_when_it_fits(nodes: Nodes) {
     assert!(nodes.admit(2, 2).await.allowed);
 }
 
-/// A limit of zero refuses everything and returns a wait of a minute.
+/// Checks that a limit of zero refuses everything and returns a wait of a minute.
 pub async fn zero_limit_admits_nothing(nodes: Nodes) {
     let refused = nodes.admit(0, 0).await;
     assert_eq!(
@@ -103,7 +104,7 @@ pub async fn zero_limit_admits_nothing(nodes: Nodes) {
     assert_eq!((refused.allowed, refused.retry_after), (false, MINUTE));
 }
 
-/// A request above the limit never fits; one equal to the limit does.
+/// Checks that a request above the limit never fits; one equal to the limit does.
 pub async fn more_than_the_limit_never_fits(nodes: Nodes) {
     let refused = nodes.reserve(11, 10).await;
     assert_eq!(
@@ -114,7 +115,7 @@ pub async fn more_than_the_limit_never_fits(nodes: Nodes) {
     assert!(!nodes.reserve(1, 10).await.allowed);
 }
 
-/// Unused tokens of a call are available immediately to the next call at the same node.
+/// Checks that unused tokens of a call are available immediately to the next call at the same node.
 pub async fn correction_frees_unused_tokens(nodes: Nodes) {
     for limit in [100, 1_000_000] {
         let unit = limit / 10;
@@ -129,7 +130,8 @@ pub async fn correction_frees_unused_tokens(nodes: Nodes) {
     }
 }
 
-/// A correction may exceed the limit; the window recovers within little more than a minute.
+/// Checks that a correction may exceed the limit; the window recovers within little more than a
+/// minute.
 pub async fn correction_may_exceed_the_limit(nodes: Nodes) {
     assert!(nodes.reserve(60, 100).await.allowed);
     nodes.clock.advance(Duration::from_secs(10));
@@ -147,7 +149,7 @@ pub async fn correction_may_exceed_the_limit(nodes: Nodes) {
     assert_eq!(nodes.reserve(100, 100).await.remaining, 0);
 }
 
-/// A call that outlives the window releases nothing that it no longer holds.
+/// Checks that a call that outlives the window releases nothing that it no longer holds.
 pub async fn long_calls_release_their_reservation(nodes: Nodes) {
     assert!(nodes.reserve(100, 100).await.allowed);
     nodes.clock.advance(5 * MINUTE);
@@ -158,7 +160,8 @@ pub async fn long_calls_release_their_reservation(nodes: Nodes) {
     assert_eq!(nodes.left(1, 100).await, (1, 70));
 }
 
-/// Accounts have separate windows, and so do the two budgets and the tokens of an account.
+/// Checks that accounts have separate windows, and so do the two budgets and the tokens of an
+/// account.
 pub async fn accounts_and_budgets_are_separate(nodes: Nodes) {
     for (number, budget) in [(1, Budget::Work), (1, Budget::Control), (2, Budget::Work)] {
         for expected in [true, false] {
@@ -169,7 +172,7 @@ pub async fn accounts_and_budgets_are_separate(nodes: Nodes) {
     assert!(nodes.reserve(1, 1).await.allowed);
 }
 
-/// `peek` counts nothing.
+/// Checks that `peek` counts nothing.
 pub async fn peeking_counts_nothing(nodes: Nodes) {
     for _ in 0..5 {
         assert_eq!(nodes.left(3, 4).await, (3, 4));
@@ -178,7 +181,7 @@ pub async fn peeking_counts_nothing(nodes: Nodes) {
     assert_eq!(nodes.left(3, 4).await, (2, 4));
 }
 
-/// Maximum numbers saturate instead of overflowing.
+/// Checks that maximum numbers saturate instead of overflowing.
 pub async fn huge_numbers_saturate(nodes: Nodes) {
     assert!(nodes.reserve(u64::MAX, u64::MAX).await.allowed);
     assert!(!nodes.reserve(1, u64::MAX).await.allowed);
@@ -189,8 +192,8 @@ pub async fn huge_numbers_saturate(nodes: Nodes) {
     assert!(nodes.reserve(u64::MAX, u64::MAX).await.allowed);
 }
 
-/// A high limit is never exceeded and almost fully usable, within a window of little more than a
-/// minute.
+/// Checks that a high limit is never exceeded and almost fully usable, within a window of little
+/// more than a minute.
 pub async fn high_limit_is_enforced(nodes: Nodes) {
     const LIMIT: u32 = 6_000;
     for _ in 0..2 {
@@ -208,7 +211,8 @@ pub async fn high_limit_is_enforced(nodes: Nodes) {
     }
 }
 
-/// Concurrent requests share one limit: a low one exactly, a high one almost.
+/// Checks that concurrent requests share one limit: a low limit is used exactly, a high limit
+/// almost completely.
 pub async fn concurrent_requests_share_one_limit(nodes: Nodes) {
     let nodes = Arc::new(nodes);
     for (limit, calls, min) in [(100, 50, 100), (6_000, 1_000, 5_880)] {

@@ -4,7 +4,7 @@ use super::samples::{account, at, funded, hold, key, nanos, settlement, take};
 use super::{Factory, LedgerSnapshot};
 use crate::{Balance, PriceRecord, UsageFilter, UsagePage};
 
-/// An open engine answers a ping and returns its name.
+/// Checks that an open engine responds to a ping and returns its name.
 pub async fn answers_and_is_named(factory: Factory) {
     let storage = factory.open().await;
     assert!(["sqlite", "postgres"].contains(&storage.engine.name()));
@@ -14,7 +14,7 @@ pub async fn answers_and_is_named(factory: Factory) {
     storage.engine.close().await.unwrap();
 }
 
-/// Everything written before `close` is present after reopening.
+/// Checks that everything written before `close` is present after reopening.
 pub async fn writes_survive_reopening(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -49,7 +49,8 @@ pub async fn writes_survive_reopening(factory: Factory) {
     assert_eq!(rows, before.of(id).usage);
 }
 
-/// A hold survives the process that took it: it stays held, and can be settled once or swept.
+/// Checks that a hold survives the process that took it: it stays held, and can be settled once or
+/// swept.
 pub async fn open_hold_survives_reopening(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;

@@ -29,7 +29,7 @@ pub(super) fn file(number: u128, account: AccountId) -> FileRecord {
     }
 }
 
-/// A file is read back verbatim.
+/// Checks that a file is read back verbatim.
 pub async fn inserted_then_read(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -55,7 +55,7 @@ pub async fn inserted_then_read(factory: Factory) {
     assert_eq!(unknown.unwrap(), None);
 }
 
-/// An id is used once, by an existing account.
+/// Checks that an id is used once, by an existing account.
 pub async fn ids_are_used_once(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -67,7 +67,7 @@ pub async fn ids_are_used_once(factory: Factory) {
     assert_eq!(kind(inserted), StorageErrorKind::NotFound);
 }
 
-/// Files of other accounts cannot be read, listed or deleted.
+/// Checks that files of other accounts cannot be read, listed or deleted.
 pub async fn files_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
@@ -88,8 +88,8 @@ pub async fn files_belong_to_one_account(factory: Factory) {
     );
 }
 
-/// Lists are in either order, of one purpose or all, and continue after a file that may have been
-/// deleted.
+/// Checks that lists are in either order, of one purpose or of all, and continue after a file that
+/// may have been deleted.
 pub async fn listed_in_pages(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -125,8 +125,8 @@ pub async fn listed_in_pages(factory: Factory) {
     }
 }
 
-/// An account cannot exceed its quota of files or bytes; a rejected file stores nothing. Deleted
-/// and expired files free their space immediately.
+/// Checks that an account cannot exceed its quota of files or bytes; a rejected file stores
+/// nothing. Deleted and expired files free their space immediately.
 pub async fn quota_is_enforced(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -161,7 +161,7 @@ pub async fn quota_is_enforced(factory: Factory) {
     assert_eq!(used, FileUse { files: 2, bytes: 25 });
 }
 
-/// Of concurrent inserts, only one gets the last place in the quota.
+/// Checks that, of concurrent inserts, only one uses the last place in the quota.
 pub async fn concurrent_inserts_respect_the_quota(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -177,8 +177,8 @@ pub async fn concurrent_inserts_respect_the_quota(factory: Factory) {
     assert_eq!(inserted.into_iter().filter(|inserted| *inserted).count(), 1);
 }
 
-/// Deleted and expired files are invisible, and leftover until they are forgotten; visible files
-/// are never forgotten.
+/// Checks that deleted and expired files are invisible, and leftover until they are forgotten;
+/// visible files are never forgotten.
 pub async fn deleted_files_are_hidden_then_forgotten(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -222,8 +222,8 @@ pub async fn deleted_files_are_hidden_then_forgotten(factory: Factory) {
     assert!(storage.files.get(account, id(3), at(99)).await.unwrap().is_some());
 }
 
-/// An upload is invisible. It ends by the insert of its file, or becomes leftover: when it is
-/// abandoned, or when its time is over.
+/// Checks that an upload is invisible. It ends by the insert of its file, or becomes leftover: when
+/// it is abandoned, or when its time is over.
 pub async fn uploads_are_inserted_or_left_over(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;

@@ -6,7 +6,7 @@ use super::samples::{account, funded, grant, hold, kind, nanos, settlement, take
 use super::{Factory, LedgerSnapshot};
 use crate::{Balance, LedgerAccount, StorageErrorKind};
 
-/// A grant moves credits from cash, which goes down by the same amount.
+/// Checks that a grant moves credits from cash, which goes down by the same amount.
 pub async fn adds_to_credits(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 0).await;
@@ -24,7 +24,7 @@ pub async fn adds_to_credits(factory: Factory) {
     assert_eq!(ledgers.of(id).transfers.len(), 3);
 }
 
-/// A repeated grant, with any amount, changes nothing and returns the balance.
+/// Checks that a repeated grant, with any amount, changes nothing and returns the balance.
 pub async fn same_id_is_one_grant(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -41,7 +41,7 @@ pub async fn same_id_is_one_grant(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// The id of a grant to one account cannot be used for another account.
+/// Checks that the id of a grant to one account cannot be used for another account.
 pub async fn same_id_for_another_account_is_a_conflict(factory: Factory) {
     let storage = factory.open().await;
     funded(&storage, 1, 100).await;
@@ -52,7 +52,7 @@ pub async fn same_id_for_another_account_is_a_conflict(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// The sum of all grants to an account must not overflow, spent or not.
+/// Checks that the sum of all grants to an account must not overflow, spent or not.
 pub async fn sum_that_does_not_fit_is_a_conflict(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, i64::MAX - 1).await;
@@ -69,7 +69,7 @@ pub async fn sum_that_does_not_fit_is_a_conflict(factory: Factory) {
     LedgerSnapshot::read(&storage).await;
 }
 
-/// An account must exist to receive credits.
+/// Checks that an account must exist to receive credits.
 pub async fn unknown_account_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let granted = storage.ledger.grant(grant(1, account(1).id, 5)).await;
@@ -77,7 +77,7 @@ pub async fn unknown_account_is_not_found(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await, LedgerSnapshot::default());
 }
 
-/// A grant must be above zero.
+/// Checks that a grant must be above zero.
 pub async fn amount_must_be_positive(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;

@@ -9,7 +9,7 @@ use super::{Factory, LedgerSnapshot};
 use crate::audit::{Leg, OpenHold, TransferRow, TransferSubject};
 use crate::{Balance, HoldOutcome, LedgerAccount, NewHold, StorageErrorKind};
 
-/// The amount moves from credits to hold in one transfer, and the hold is open.
+/// Checks that the amount moves from credits to hold in one transfer, and the hold is open.
 pub async fn amount_moves_from_credits(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -45,7 +45,7 @@ pub async fn amount_moves_from_credits(factory: Factory) {
     assert_eq!(ledgers.of(id).usage, []);
 }
 
-/// A denied hold leaves the database unchanged and returns the available credits.
+/// Checks that a denied hold leaves the database unchanged and returns the available credits.
 pub async fn denied_writes_nothing(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -66,7 +66,7 @@ pub async fn denied_writes_nothing(factory: Factory) {
     take(&storage, hold(4, id, 40)).await;
 }
 
-/// The last credit can be spent, and not one nano-credit more.
+/// Checks that the last credit can be spent, and not one nano-credit more.
 pub async fn last_credit_is_spendable(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10).await;
@@ -90,7 +90,7 @@ pub async fn last_credit_is_spendable(factory: Factory) {
     LedgerSnapshot::read(&storage).await;
 }
 
-/// An account must exist, even for a hold of zero.
+/// Checks that an account must exist, even for a hold of zero.
 pub async fn unknown_account_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     for amount in [0, 1] {
@@ -100,7 +100,7 @@ pub async fn unknown_account_is_not_found(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await, LedgerSnapshot::default());
 }
 
-/// A hold of zero is always taken and writes no transfer, regardless of the balance.
+/// Checks that a hold of zero is always taken and writes no transfer, regardless of the balance.
 pub async fn free_hold_writes_no_transfer(factory: Factory) {
     let storage = factory.open().await;
     for (number, balance) in [(1, 0), (2, 50)] {
@@ -124,7 +124,7 @@ pub async fn free_hold_writes_no_transfer(factory: Factory) {
     assert_eq!(storage.accounts.get(AccountId::from_u128(3)).await.unwrap(), None);
 }
 
-/// A negative hold is refused: it would create credits.
+/// Checks that a negative hold is refused: it would create credits.
 pub async fn negative_amount_is_refused(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;

@@ -35,7 +35,7 @@ async fn answer(storage: &Storage, account: AccountId, request: u128, content: &
         .unwrap()
 }
 
-/// Of many concurrent claims, one is first, and the others return `Running`.
+/// Checks that, of many concurrent claims, one is first, and the others return `Running`.
 pub async fn one_claim_is_first(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -55,8 +55,8 @@ pub async fn one_claim_is_first(factory: Factory) {
     assert_eq!((first, running), (1, 63));
 }
 
-/// The same request gets the stored answer, another request with the key gets `Reused`, and the
-/// first answer stays.
+/// Checks that the same request receives the stored response, that another request with the key
+/// receives `Reused`, and that the first response remains.
 pub async fn answer_is_replayed_for_the_same_request(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -78,8 +78,8 @@ pub async fn answer_is_replayed_for_the_same_request(factory: Factory) {
     assert_eq!(take(&storage, claim(account, 4)).await, answered);
 }
 
-/// A released key can be claimed again, also for another request; only the owner of a claim can
-/// release it.
+/// Checks that a released key can be claimed again, also for another request, and that only the
+/// owner of a claim can release it.
 pub async fn released_key_is_claimed_anew(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -98,8 +98,8 @@ pub async fn released_key_is_claimed_anew(factory: Factory) {
     assert_eq!(take(&storage, other).await, ClaimOutcome::First);
 }
 
-/// An unanswered claim is void once abandoned, an answered one when it expires; then its old owner
-/// can no longer answer.
+/// Checks that a claim without a response is void once it is abandoned, and a claim with a response
+/// when it expires; its owner can then no longer store a response.
 pub async fn abandoned_and_expired_claims_are_void(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -121,7 +121,7 @@ pub async fn abandoned_and_expired_claims_are_void(factory: Factory) {
     assert_eq!(take(&storage, later(5, 3660)).await, ClaimOutcome::First);
 }
 
-/// Accounts have separate keys.
+/// Checks that accounts have separate keys.
 pub async fn keys_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
@@ -132,7 +132,7 @@ pub async fn keys_belong_to_one_account(factory: Factory) {
     assert_eq!(take(&storage, claim(other, 3)).await, ClaimOutcome::Running);
 }
 
-/// The sweep deletes expired claims, up to the limit.
+/// Checks that the sweep deletes expired claims, up to the limit.
 pub async fn sweep_deletes_expired_rows(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;

@@ -115,7 +115,7 @@ async fn kinds(storage: &Storage, account: AccountId, number: u128, after: u64) 
     named.collect()
 }
 
-/// A job is read back as accepted; its hold is in the ledger and does not expire.
+/// Checks that a job is read back as accepted; its hold is in the ledger and does not expire.
 pub async fn accepted_with_its_hold(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -158,7 +158,7 @@ pub async fn accepted_with_its_hold(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await.of(account).holds.len(), 1);
 }
 
-/// A denied hold stores no job.
+/// Checks that a denied hold stores no job.
 pub async fn denied_jobs_write_nothing(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 9).await;
@@ -173,7 +173,7 @@ pub async fn denied_jobs_write_nothing(factory: Factory) {
     assert_eq!(kind(accepted), StorageErrorKind::NotFound);
 }
 
-/// An id is used once; the second attempt holds no credits.
+/// Checks that an id is used once; the second attempt holds no credits.
 pub async fn same_id_is_a_conflict(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -189,7 +189,7 @@ pub async fn same_id_is_a_conflict(factory: Factory) {
     );
 }
 
-/// Jobs of other accounts are not found.
+/// Checks that jobs of other accounts are not found.
 pub async fn jobs_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 0).await);
@@ -203,7 +203,7 @@ pub async fn jobs_belong_to_one_account(factory: Factory) {
     assert_eq!(get(&storage, account, 5).await.status, JobStatus::Queued);
 }
 
-/// Jobs are listed newest first, in pages, by kind and by status.
+/// Checks that jobs are listed newest first, in pages, by kind and by status.
 pub async fn listed_in_pages(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -254,7 +254,7 @@ pub async fn listed_in_pages(factory: Factory) {
     assert_eq!(list(JobFilter { status, ..all }, 9).await, [3]);
 }
 
-/// Operators search jobs of all accounts, with every filter.
+/// Checks that operators search jobs of all accounts, with every filter.
 pub async fn search_covers_every_account(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 100).await);
@@ -313,8 +313,8 @@ pub async fn search_covers_every_account(factory: Factory) {
     }
 }
 
-/// A job has one lease at a time. After its expiry the next worker leases the job, the death is
-/// counted, and writes of the first worker are refused.
+/// Checks that a job has one lease at a time. After its expiry the next worker leases the job, the
+/// death is counted, and writes of the first worker are refused.
 pub async fn leased_by_one_at_a_time(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -351,8 +351,8 @@ pub async fn leased_by_one_at_a_time(factory: Factory) {
     );
 }
 
-/// A death counts if the process worked on the job; beyond two deaths, only if it worked on no
-/// other job.
+/// Checks that a death counts if the process worked on the job; beyond two deaths, only if it
+/// worked on no other job.
 pub async fn deaths_count_while_working(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -394,7 +394,8 @@ pub async fn deaths_count_while_working(factory: Factory) {
     assert_eq!((next.deaths, next.activity), (3, working));
 }
 
-/// A live worker retains its jobs, and `renew` returns those with a cancellation request.
+/// Checks that a live worker retains its jobs, and `renew` returns those with a cancellation
+/// request.
 pub async fn renewed_leases_last(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -415,7 +416,7 @@ pub async fn renewed_leases_last(factory: Factory) {
     assert_eq!(leases(&storage, claim(2, 70)).await.len(), 2);
 }
 
-/// A released job counts no death, and is leased when it is due.
+/// Checks that a released job counts no death, and is leased when it is due.
 pub async fn released_jobs_wait_until_they_are_due(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -427,8 +428,8 @@ pub async fn released_jobs_wait_until_they_are_due(factory: Factory) {
     assert_eq!((second.deaths, second.lease.epoch), (0, 2));
 }
 
-/// A job released by a fast clock is due once the clock is right. A lease from that time ends at
-/// its normal end, unless its live worker renews it.
+/// Checks that a job released by a fast clock is due once the clock is right. A lease from that
+/// time ends at its normal end, unless its live worker renews it.
 pub async fn jobs_dated_by_a_fast_clock_are_due(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -449,8 +450,8 @@ pub async fn jobs_dated_by_a_fast_clock_are_due(factory: Factory) {
     assert_eq!(numbers(&taken), [7], "its lease was not renewed");
 }
 
-/// The first jobs of all accounts come before second ones, running jobs count, and no account
-/// exceeds its concurrency limit.
+/// Checks that the first jobs of all accounts come before second ones, running jobs count, and no
+/// account exceeds its concurrency limit.
 pub async fn accounts_take_turns(factory: Factory) {
     let storage = factory.open().await;
     let (greedy, modest) = (funded(&storage, 1, 1_000).await, funded(&storage, 2, 100).await);
@@ -475,7 +476,7 @@ pub async fn accounts_take_turns(factory: Factory) {
     assert_eq!(leases(&storage, some(9, 3)).await, []);
 }
 
-/// Of concurrent claims, one leases a job, and no account exceeds its limit.
+/// Checks that, of concurrent claims, one leases a job, and no account exceeds its limit.
 pub async fn concurrent_claims_are_disjoint(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 10_000).await;
@@ -498,8 +499,8 @@ pub async fn concurrent_claims_are_disjoint(factory: Factory) {
     assert_eq!(all, (1..=25).collect::<Vec<_>>());
 }
 
-/// A step is stored before the provider is called, and a step that may have been executed is not
-/// repeated.
+/// Checks that a step is stored before the provider is called, and a step that may have been
+/// executed is not repeated.
 pub async fn steps_go_one_way(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -534,7 +535,7 @@ pub async fn steps_go_one_way(factory: Factory) {
     assert_eq!(next.steps, expected);
 }
 
-/// An advance with a refused step writes none of its other fields.
+/// Checks that an advance with a refused step writes none of its other fields.
 pub async fn advances_are_atomic(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -580,7 +581,7 @@ pub async fn advances_are_atomic(factory: Factory) {
     );
 }
 
-/// A job ends with its settlement; the same end again returns the first result.
+/// Checks that a job ends with its settlement; the same end again returns the first result.
 pub async fn finished_with_its_settlement(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -617,8 +618,8 @@ pub async fn finished_with_its_settlement(factory: Factory) {
     assert_eq!(ledgers.of(account).usage.len(), 1);
 }
 
-/// Unneeded credits of a hold are released once while the job runs, and not again at its end. The
-/// charge is limited to the reduced hold.
+/// Checks that unneeded credits of a hold are released once while the job runs, and not again at
+/// its end. The charge is limited to the reduced hold.
 pub async fn holds_shrink_while_their_jobs_run(factory: Factory) {
     for (charge, charged, left) in [(5, 5, 95), (6, 6, 94), (10, 6, 94), (0, 0, 100)] {
         let storage = factory.open().await;
@@ -673,7 +674,7 @@ pub async fn holds_shrink_while_their_jobs_run(factory: Factory) {
     }
 }
 
-/// Held allowance stays until the end, because it pays first.
+/// Checks that held allowance stays until the end, because it pays first.
 pub async fn holds_with_an_allowance_shrink_by_credits(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -701,7 +702,7 @@ pub async fn holds_with_an_allowance_shrink_by_credits(factory: Factory) {
     assert_eq!(ledger.usage[0].included, nanos(5));
 }
 
-/// A hold has a limited number of early releases, however often it shrinks.
+/// Checks that a hold has a limited number of early releases, however often it shrinks.
 pub async fn holds_shrink_a_few_times(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -726,7 +727,7 @@ pub async fn holds_shrink_a_few_times(factory: Factory) {
     LedgerSnapshot::read(&storage).await;
 }
 
-/// The error of a failed job is read back, and its charge is that of its settlement.
+/// Checks that the error of a failed job is read back, and its charge is that of its settlement.
 pub async fn failed_with_its_reason(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -748,7 +749,7 @@ pub async fn failed_with_its_reason(factory: Factory) {
     assert_eq!((job.error, job.charge), (Some(reason), Some(nanos(10))));
 }
 
-/// A job that was not started is cancelled for free; an ended job stays unchanged.
+/// Checks that a job that was not started is cancelled for free; an ended job stays unchanged.
 pub async fn queued_jobs_are_cancelled_for_free(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -770,8 +771,8 @@ pub async fn queued_jobs_are_cancelled_for_free(factory: Factory) {
     assert_eq!(ledgers.of(account).usage[0].outcome, Outcome::Cancelled);
 }
 
-/// The first cancellation of a started job appends one event with its time; later ones change
-/// nothing.
+/// Checks that the first cancellation of a started job appends one event with its time; later ones
+/// change nothing.
 pub async fn cancelling_event_is_written_once(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -800,7 +801,7 @@ pub async fn cancelling_event_is_written_once(factory: Factory) {
     assert_eq!((reported[0].at, &reported[0].body[..]), (at(7), &[][..]));
 }
 
-/// A job that was not started in time ends without cost.
+/// Checks that a job that was not started in time ends without cost.
 pub async fn expired_costs_nothing(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -833,7 +834,7 @@ pub async fn expired_costs_nothing(factory: Factory) {
     assert_eq!(storage.ledger.balance(account).await.unwrap().credits, nanos(80));
 }
 
-/// Events can be read from any number on.
+/// Checks that events can be read from any number on.
 pub async fn events_are_numbered_in_order(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -868,7 +869,7 @@ pub async fn events_are_numbered_in_order(factory: Factory) {
     assert_eq!(get(&storage, account, 5).await.last_event, 6);
 }
 
-/// Jobs that ended long ago are deleted; their ledger rows are not.
+/// Checks that jobs that ended long ago are deleted; their ledger rows are not.
 pub async fn old_jobs_are_swept(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -901,8 +902,8 @@ pub async fn old_jobs_are_swept(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// An owner can delete an ended job without any change to the ledger; jobs of other accounts are
-/// not found.
+/// Checks that an owner can delete an ended job without any change to the ledger; jobs of other
+/// accounts are not found.
 pub async fn ended_jobs_are_forgotten(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 100).await);
@@ -943,8 +944,8 @@ pub async fn ended_jobs_are_forgotten(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// Jobs and their holds survive a restart: leased jobs are leased again after their lease, and end
-/// normally.
+/// Checks that jobs and their holds survive a restart: leased jobs are leased again after their
+/// lease, and end normally.
 pub async fn survives_reopening(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;

@@ -13,7 +13,8 @@ fn prefix(number: u128) -> [u8; 16] {
     number.to_be_bytes()
 }
 
-/// A created key is found by the first half of its digest, with the current state of its account.
+/// Checks that a created key is found by the first half of its digest, with the current state of
+/// its account.
 pub async fn create_then_find(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -47,7 +48,7 @@ pub async fn create_then_find(factory: Factory) {
     }
 }
 
-/// An unknown digest finds no key.
+/// Checks that an unknown digest finds no key.
 pub async fn unknown_digest_finds_nothing(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -57,7 +58,7 @@ pub async fn unknown_digest_finds_nothing(factory: Factory) {
     }
 }
 
-/// A key can be changed repeatedly; fields of `None` stay unchanged.
+/// Checks that a key can be changed repeatedly; fields of `None` stay unchanged.
 pub async fn is_changed(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -86,7 +87,7 @@ pub async fn is_changed(factory: Factory) {
     assert_eq!(kind(missing), StorageErrorKind::NotFound);
 }
 
-/// Revoked keys and keys of suspended accounts are found; the caller checks the states.
+/// Checks that revoked keys and keys of suspended accounts are found; the caller checks the states.
 pub async fn revoked_and_suspended_are_found(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -103,7 +104,7 @@ pub async fn revoked_and_suspended_are_found(factory: Factory) {
     assert_eq!(found.account.state, AccountState::Suspended);
 }
 
-/// Lists are in order of id and contain the keys of one account only.
+/// Checks that lists are in order of id and contain the keys of one account only.
 pub async fn list_covers_one_account(factory: Factory) {
     let storage = factory.open().await;
     for number in [1, 2] {
@@ -120,7 +121,7 @@ pub async fn list_covers_one_account(factory: Factory) {
     assert_eq!(storage.keys.list(AccountId::from_u128(3)).await.unwrap(), []);
 }
 
-/// An account must exist to have a key.
+/// Checks that an account must exist to have a key.
 pub async fn unknown_account_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let created = storage.keys.create(key(1, account(1).id)).await;
@@ -128,7 +129,7 @@ pub async fn unknown_account_is_not_found(factory: Factory) {
     assert_eq!(storage.keys.find(prefix(1)).await.unwrap(), None);
 }
 
-/// Ids and digests are unique across accounts; the first key stays.
+/// Checks that ids and digests are unique across accounts; the first key stays.
 pub async fn same_id_or_digest_is_a_conflict(factory: Factory) {
     let storage = factory.open().await;
     for number in [1, 2] {
@@ -149,7 +150,7 @@ pub async fn same_id_or_digest_is_a_conflict(factory: Factory) {
     assert_eq!(storage.keys.list(account(2).id).await.unwrap(), []);
 }
 
-/// The quota counts all unrevoked keys of the account, including expired ones.
+/// Checks that the quota counts all unrevoked keys of the account, including expired ones.
 pub async fn quota_counts_keys_not_revoked(factory: Factory) {
     let storage = factory.open().await;
     for number in [1, 2] {
@@ -179,7 +180,7 @@ pub async fn quota_counts_keys_not_revoked(factory: Factory) {
     assert_eq!(storage.keys.list(account(1).id).await.unwrap().len(), 4);
 }
 
-/// The limit of an account replaces the quota, whether higher or lower.
+/// Checks that the limit of an account replaces the quota, whether higher or lower.
 pub async fn own_limit_replaces_the_quota(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -208,7 +209,7 @@ pub async fn own_limit_replaces_the_quota(factory: Factory) {
     assert_eq!(storage.keys.list(account(1).id).await.unwrap().len(), 3);
 }
 
-/// 64 concurrent creations leave an account with exactly its 50 keys.
+/// Checks that 64 concurrent creations leave an account with exactly its 50 keys.
 pub async fn quota_holds_under_concurrency(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -226,7 +227,7 @@ pub async fn quota_holds_under_concurrency(factory: Factory) {
     assert_eq!(storage.keys.list(account(1).id).await.unwrap().len(), 50);
 }
 
-/// A second revocation changes nothing and returns the key with the first time.
+/// Checks that a second revocation changes nothing and returns the key with the first time.
 pub async fn first_revocation_stays(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -250,7 +251,7 @@ pub async fn first_revocation_stays(factory: Factory) {
     assert_eq!(listed, [revoked, key(2, account(1).id).key]);
 }
 
-/// An unknown key cannot be revoked.
+/// Checks that an unknown key cannot be revoked.
 pub async fn unknown_key_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let revoked = storage.keys.revoke(KeyId::from_u128(1), at(1)).await;

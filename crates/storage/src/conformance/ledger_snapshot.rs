@@ -1,4 +1,4 @@
-//! A visitor that collects the rows of an audit, and a checker of the ledger that is independent of
+//! A visitor that collects the rows of an audit, and checks of the ledger that are independent of
 //! any engine.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -130,7 +130,7 @@ impl AuditVisitor for LedgerSnapshot {
     fn lease(&mut self, lease: OpenLease) {
         let ledger = self.open_ledger();
         assert!(ledger.holds.is_empty(), "leases come before holds");
-        // The node's report changes independently of the ledger.
+        // The balance that the node reported changes independently of the ledger.
         ledger.leases.push(OpenLease {
             in_flight: Credits::ZERO,
             expires_at: Timestamp::from_micros(0),

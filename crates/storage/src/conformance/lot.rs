@@ -47,7 +47,7 @@ async fn sums(storage: &Storage, account: AccountId) -> (i64, i64) {
     (of(LedgerAccount::Credits), of(LedgerAccount::Breakage))
 }
 
-/// Each grant is a lot with its terms; promotions come from goodwill and not from cash.
+/// Checks that each grant is a lot with its terms; promotions come from goodwill and not from cash.
 pub async fn grant_makes_a_lot(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -84,7 +84,7 @@ pub async fn grant_makes_a_lot(factory: Factory) {
     );
 }
 
-/// A promotion is granted once; together with purchases it must not overflow.
+/// Checks that a promotion is granted once; together with purchases it must not overflow.
 pub async fn promotions_are_granted_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, i64::MAX - 5).await;
@@ -113,8 +113,8 @@ pub async fn promotions_are_granted_once(factory: Factory) {
     LedgerSnapshot::read(&storage).await;
 }
 
-/// Spending takes lower priorities first, then earlier expiry with none last, then earlier arrival;
-/// plan fees count as spending.
+/// Checks that spending takes lower priorities first, then earlier expiry with none last, then
+/// earlier arrival; plan fees count as spending.
 pub async fn spending_burns_in_order(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10).await;
@@ -138,7 +138,7 @@ pub async fn spending_burns_in_order(factory: Factory) {
     );
 }
 
-/// Earlier spending is not assigned to a later lot, however soon that lot expires.
+/// Checks that earlier spending is not assigned to a later lot, however soon that lot expires.
 pub async fn spending_before_a_grant_burns_older_lots(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10).await;
@@ -152,7 +152,8 @@ pub async fn spending_before_a_grant_burns_older_lots(factory: Factory) {
     assert_eq!(left(&storage, id, 0).await, [(2, 7), (1, 4)]);
 }
 
-/// A lot lasts until its expiry. Its rest becomes breakage, and other lots stay unchanged.
+/// Checks that a lot lasts until its expiry. Its rest becomes breakage, and other lots stay
+/// unchanged.
 pub async fn lots_expire_at_their_time(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10).await;
@@ -178,7 +179,7 @@ pub async fn lots_expire_at_their_time(factory: Factory) {
     assert_eq!(sums(&storage, id).await, (10, 7));
 }
 
-/// Reading lots expires the due ones.
+/// Checks that reading lots expires the due ones.
 pub async fn reading_lots_expires_them(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 0).await;
@@ -191,8 +192,8 @@ pub async fn reading_lots_expires_them(factory: Factory) {
     assert_eq!(sums(&storage, id).await, (0, 10));
 }
 
-/// Calls accepted before the expiry of a lot may use the credits that they hold of it; released
-/// credits expire with the next sweep. Later calls hold none of it.
+/// Checks that calls accepted before the expiry of a lot may use the credits that they hold of it;
+/// released credits expire with the next sweep. Later calls hold none of it.
 pub async fn held_credits_expire_after_their_calls(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10).await;
@@ -212,7 +213,7 @@ pub async fn held_credits_expire_after_their_calls(factory: Factory) {
     assert_eq!(left(&storage, id, 150).await, [(2, 0), (1, 6)]);
 }
 
-/// Held allowance is not held from lots.
+/// Checks that held allowance is not held from lots.
 pub async fn allowances_hold_no_lots(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 30).await;
@@ -230,7 +231,8 @@ pub async fn allowances_hold_no_lots(factory: Factory) {
     assert_eq!(left(&storage, id, 91).await, [(3, 0), (2, 0), (1, 30)]);
 }
 
-/// Concurrent sweeps during calls: a lot expires once, and cannot be spent afterwards.
+/// Checks that concurrent sweeps during calls expire a lot once, and that its credits cannot be
+/// spent afterwards.
 pub async fn concurrent_sweeps_expire_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 50).await;
@@ -270,7 +272,7 @@ pub async fn concurrent_sweeps_expire_once(factory: Factory) {
     assert_eq!(credits + breakage + charged, 1050);
 }
 
-/// An account must exist to have lots.
+/// Checks that an account must exist to have lots.
 pub async fn unknown_account_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let found = storage.lots.lots(account(1).id, START).await;
@@ -380,8 +382,8 @@ impl History {
         }
     }
 
-    /// Nano-credit by nano-credit: each held one belongs to the first lot with a rest, if the call
-    /// came before the expiry of that lot.
+    /// Expires lots nano-credit by nano-credit. Each held nano-credit belongs to the first lot that
+    /// has a rest and expires after the call was accepted.
     fn expire(&mut self) {
         let held_at: Vec<Timestamp> = self
             .holds

@@ -28,7 +28,7 @@ pub(super) fn media(number: u128, account: AccountId) -> Media {
     }
 }
 
-/// An object is read back verbatim, by its id and by its account.
+/// Checks that an object is read back verbatim, by its id and by its account.
 pub async fn inserted_then_read(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -53,7 +53,7 @@ pub async fn inserted_then_read(factory: Factory) {
     assert_eq!(storage.media.get(MediaId::from_u128(3)).await.unwrap(), None);
 }
 
-/// An id is used once across accounts, by an existing account.
+/// Checks that an id is used once across accounts, by an existing account.
 pub async fn inserted_once(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
@@ -71,7 +71,7 @@ pub async fn inserted_once(factory: Factory) {
     );
 }
 
-/// Objects of other accounts cannot be read, extended or forgotten.
+/// Checks that objects of other accounts cannot be read, extended or forgotten.
 pub async fn media_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
@@ -84,7 +84,8 @@ pub async fn media_belong_to_one_account(factory: Factory) {
     assert_eq!(storage.media.get(mine.id).await.unwrap(), Some(mine));
 }
 
-/// Retention can be extended up to its maximum, never shortened, and not after the expiry.
+/// Checks that retention can be extended up to its maximum, never shortened, and not after the
+/// expiry.
 pub async fn retention_is_extended_within_bounds(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -109,8 +110,8 @@ pub async fn retention_is_extended_within_bounds(factory: Factory) {
     assert_eq!(extended.unwrap(), None);
 }
 
-/// Expired objects are listed, oldest first, until their bytes are deleted. Then a tombstone
-/// remains.
+/// Checks that expired objects are listed, oldest first, until their bytes are deleted. Then a
+/// tombstone remains.
 pub async fn forgotten_leaves_a_tombstone(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;

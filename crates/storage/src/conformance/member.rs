@@ -16,7 +16,7 @@ pub(super) fn member(number: u128, owner: u128, role: MemberRole) -> Member {
     }
 }
 
-/// Members belong to one account; an address is unique within it.
+/// Checks that members belong to one account; an address is unique within it.
 pub async fn added_then_listed(factory: Factory) {
     let storage = factory.open().await;
     for number in [1, 2] {
@@ -54,7 +54,7 @@ pub async fn added_then_listed(factory: Factory) {
     assert_eq!(kind(nowhere), StorageErrorKind::NotFound);
 }
 
-/// A change or removal affects only members of the named account.
+/// Checks that a change or removal affects only members of the named account.
 pub async fn changed_and_removed(factory: Factory) {
     let storage = factory.open().await;
     for number in [1, 2] {
@@ -86,7 +86,7 @@ pub async fn changed_and_removed(factory: Factory) {
     assert_eq!(storage.members.list(one).await.unwrap(), []);
 }
 
-/// The last owner can be neither removed nor demoted; the second to last can.
+/// Checks that the last owner can be neither removed nor demoted; the second to last can.
 pub async fn an_owner_remains(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -121,7 +121,7 @@ pub async fn an_owner_remains(factory: Factory) {
     assert_eq!(MemberRole::last_owner(&left), Some(people[2].id));
 }
 
-/// Of owners who are removed concurrently, one remains.
+/// Checks that, of owners who are removed concurrently, one remains.
 pub async fn owners_removed_at_once_leave_one(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();

@@ -1,10 +1,10 @@
 //! The conformance suite: the tests that every storage engine must pass.
 //!
-//! Each case is an async function that takes a [`Factory`] for an empty database. An engine's test
-//! file generates one `#[test]` for each case with
-//! [`conformance_tests!`](crate::conformance_tests). It passes a function that makes the database,
+//! Each case is an async function with a [`Factory`] for an empty database as its parameter. An
+//! engine's test file generates one `#[test]` for each case with
+//! [`conformance_tests!`](crate::conformance_tests), for a function that creates the database,
 //! starts a runtime, runs the case and removes the database. Ids are small numbers, times are
-//! fixed, and nothing sleeps.
+//! fixed, and no case sleeps.
 
 #![expect(
     clippy::unwrap_used,

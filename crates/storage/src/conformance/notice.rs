@@ -31,7 +31,7 @@ pub(super) fn notice(number: u128, account: AccountId, due: u64) -> Notice {
     }
 }
 
-/// Alerts are set, replaced, listed and removed, each for an existing account.
+/// Checks that alerts are set, replaced, listed and removed, each for an existing account.
 pub async fn alerts_are_set(factory: Factory) {
     let storage = factory.open().await;
     let store = &storage.notices;
@@ -65,8 +65,8 @@ pub async fn alerts_are_set(factory: Factory) {
     );
 }
 
-/// Of concurrent reports of a low balance, one is recorded, and another after the balance
-/// recovered.
+/// Checks that, of concurrent reports of a low balance, one is recorded, and another after the
+/// balance recovered.
 pub async fn low_balance_is_recorded_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 1).await;
@@ -95,7 +95,8 @@ pub async fn low_balance_is_recorded_once(factory: Factory) {
     assert_eq!(store.list(id, 1).await.unwrap(), sent[..1]);
 }
 
-/// A due notice is sent by one process at a time, and the outcome of an attempt is recorded once.
+/// Checks that a due notice is sent by one process at a time, and the outcome of an attempt is
+/// recorded once.
 pub async fn due_notices_are_claimed_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 1).await;
@@ -148,7 +149,7 @@ pub async fn due_notices_are_claimed_once(factory: Factory) {
     );
 }
 
-/// A notice postponed by a fast clock is due once the clock is right.
+/// Checks that a notice postponed by a fast clock is due once the clock is right.
 pub async fn notices_dated_by_a_fast_clock_are_due(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 1).await;
@@ -161,7 +162,7 @@ pub async fn notices_dated_by_a_fast_clock_are_due(factory: Factory) {
     assert_eq!(numbers, [1], "the longest wait is not over");
 }
 
-/// Finished notices are deleted after a time, pending ones never.
+/// Checks that finished notices are deleted after a time, pending ones never.
 pub async fn finished_notices_are_swept(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 1).await;

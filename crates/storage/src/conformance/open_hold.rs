@@ -5,7 +5,7 @@ use super::samples::{account, concurrently, funded, grant, hold, kind, settlemen
 use super::{Factory, LedgerSnapshot};
 use crate::StorageErrorKind;
 
-/// An audit shows every account, including empty ones, and every row under its account.
+/// Checks that an audit shows every account, including empty ones, and every row under its account.
 pub async fn shows_every_account_ledger(factory: Factory) {
     let storage = factory.open().await;
     for number in 1..=40 {
@@ -36,7 +36,8 @@ pub async fn shows_every_account_ledger(factory: Factory) {
     }
 }
 
-/// An id is used once: neither while its hold is open nor after its resolution can it be reused.
+/// Checks that an id is used once: neither while its hold is open nor after its resolution can it
+/// be reused.
 pub async fn used_id_is_a_conflict(factory: Factory) {
     let storage = factory.open().await;
     let owner = funded(&storage, 1, 1000).await;
@@ -59,7 +60,7 @@ pub async fn used_id_is_a_conflict(factory: Factory) {
     }
 }
 
-/// Of 16 concurrent holds with one id, exactly one is taken.
+/// Checks that, of 16 concurrent holds with one id, exactly one is taken.
 pub async fn same_hold_id_is_taken_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 1000).await;

@@ -34,8 +34,8 @@ fn ended(leased: &LeasedJob, costs: &[i64]) -> (JobEnd, Vec<UsagePart>) {
     (end, parts)
 }
 
-/// Parts are read back verbatim in order of number, and an audit shows them before their row; a
-/// repeated end adds none.
+/// Checks that parts are read back verbatim in order of number, and an audit shows them before
+/// their row; a repeated end adds none.
 pub async fn parts_end_with_their_job(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -75,7 +75,7 @@ pub async fn parts_end_with_their_job(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await, ledgers);
 }
 
-/// Parts of other accounts are invisible, even if their rows have the same id.
+/// Checks that parts of other accounts are invisible, even if their rows have the same id.
 pub async fn parts_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let (one, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 100).await);
@@ -102,7 +102,7 @@ pub async fn parts_belong_to_one_account(factory: Factory) {
     );
 }
 
-/// A void lease writes no parts. Parts of deleted jobs stay with their usage rows.
+/// Checks that a void lease writes no parts. Parts of deleted jobs stay with their usage rows.
 pub async fn parts_outlive_their_job(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;

@@ -52,7 +52,8 @@ fn only_row(ledger: &AccountLedger) -> &UsageRow {
     &ledger.usage[0]
 }
 
-/// A call covered by the allowance costs no credits. Its row names the plan and the week.
+/// Checks that a call covered by the allowance costs no credits. Its row names the plan and the
+/// week.
 pub async fn allowance_is_drawn_first(factory: Factory) {
     let storage = factory.open().await;
     let (id, plan) = with_plan(&storage, 1, 50).await;
@@ -81,7 +82,7 @@ pub async fn allowance_is_drawn_first(factory: Factory) {
     assert_eq!(ledger.holds, []);
 }
 
-/// The allowance pays first, in the hold as in the charge; credits pay the rest.
+/// Checks that the allowance pays first, in the hold as in the charge; credits pay the rest.
 pub async fn partly_covered_call_is_paid_first_by_the_allowance(factory: Factory) {
     for (charge, expected, coverage) in [
         (130, [20, 0, 0, 30, 100], Coverage::Partly),
@@ -103,7 +104,8 @@ pub async fn partly_covered_call_is_paid_first_by_the_allowance(factory: Factory
     }
 }
 
-/// Without credits, calls run as far as the allowance covers them, to its last nano-credit.
+/// Checks that without credits, calls run as far as the allowance covers them, to its last
+/// nano-credit.
 pub async fn zero_balance_runs_what_is_covered(factory: Factory) {
     let storage = factory.open().await;
     let (id, _) = with_plan(&storage, 1, 0).await;
@@ -122,7 +124,7 @@ pub async fn zero_balance_runs_what_is_covered(factory: Factory) {
     assert_eq!(sums(&read(&storage, id).await), [0, 0, 0, 0, 100]);
 }
 
-/// A hold that exceeds allowance and credits takes neither.
+/// Checks that a hold that exceeds allowance and credits takes neither.
 pub async fn denied_consumes_neither(factory: Factory) {
     let storage = factory.open().await;
     let (id, _) = with_plan(&storage, 1, 50).await;
@@ -140,7 +142,8 @@ pub async fn denied_consumes_neither(factory: Factory) {
     take(&storage, hold(3, id, 150)).await;
 }
 
-/// A plan pays only for the models that it covers; others cost credits and their rows name no plan.
+/// Checks that a plan pays only for the models that it covers; others cost credits and their rows
+/// name no plan.
 pub async fn model_that_is_not_covered_costs_credits(factory: Factory) {
     let storage = factory.open().await;
     let (id, _) = with_plan(&storage, 1, 50).await;
@@ -160,7 +163,7 @@ pub async fn model_that_is_not_covered_costs_credits(factory: Factory) {
     );
 }
 
-/// A call of zero cost draws on nothing.
+/// Checks that a call of zero cost draws on nothing.
 pub async fn free_call_draws_on_nothing(factory: Factory) {
     let storage = factory.open().await;
     let (id, _) = with_plan(&storage, 1, 0).await;
@@ -173,7 +176,7 @@ pub async fn free_call_draws_on_nothing(factory: Factory) {
     );
 }
 
-/// A voided call returns credits to credits and allowance to the allowance.
+/// Checks that a voided call returns credits to credits and allowance to the allowance.
 pub async fn void_calls_restore_every_part(factory: Factory) {
     let storage = factory.open().await;
     let (id, _) = with_plan(&storage, 1, 50).await;
@@ -188,7 +191,7 @@ pub async fn void_calls_restore_every_part(factory: Factory) {
     assert_eq!(read(&storage, id).await, ledger);
 }
 
-/// A week ends with its last microsecond; its rest is not carried over.
+/// Checks that a week ends with its last microsecond; its rest is not carried over.
 pub async fn weeks_are_half_open(factory: Factory) {
     let storage = factory.open().await;
     let (id, plan) = with_plan(&storage, 1, 0).await;
@@ -208,7 +211,7 @@ pub async fn weeks_are_half_open(factory: Factory) {
     assert_eq!(weeks.count(), 2);
 }
 
-/// Concurrent calls at the beginning of a week open it once.
+/// Checks that concurrent calls at the beginning of a week open it once.
 pub async fn concurrent_calls_open_a_week_once(factory: Factory) {
     let storage = factory.open().await;
     let (id, _) = with_plan(&storage, 1, 0).await;
@@ -227,8 +230,8 @@ pub async fn concurrent_calls_open_a_week_once(factory: Factory) {
     assert_eq!(ledger.balance(LedgerAccount::GrantPlan), -200);
 }
 
-/// A clock that jumps forward opens the current week, and skipped weeks are never granted; a clock
-/// that jumps back opens none again.
+/// Checks that a clock that jumps forward opens the current week, and skipped weeks are never
+/// granted; a clock that jumps back opens none again.
 pub async fn clock_jumps(factory: Factory) {
     let storage = factory.open().await;
     let (id, _) = with_plan(&storage, 1, 0).await;
@@ -244,7 +247,7 @@ pub async fn clock_jumps(factory: Factory) {
     assert_eq!(back.usage[2].plan, forward.usage[0].plan, "the week that is open");
 }
 
-/// A denied hold opens no week, and returns the amount that the new week would give.
+/// Checks that a denied hold opens no week, and returns the amount that the new week would give.
 pub async fn denied_in_a_new_week_opens_nothing(factory: Factory) {
     let storage = factory.open().await;
     let (id, _) = with_plan(&storage, 1, 5).await;
@@ -260,8 +263,8 @@ pub async fn denied_in_a_new_week_opens_nothing(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// A call that ends after its week is charged by its frozen terms; its unused allowance becomes
-/// breakage.
+/// Checks that a call that ends after its week is charged by its frozen terms; its unused allowance
+/// becomes breakage.
 pub async fn rest_of_a_closed_week_is_breakage(factory: Factory) {
     let storage = factory.open().await;
     let (id, plan) = with_plan(&storage, 1, 50).await;
@@ -276,7 +279,7 @@ pub async fn rest_of_a_closed_week_is_breakage(factory: Factory) {
     );
 }
 
-/// A plan that becomes past due during a call pays for that call, and for no later one.
+/// Checks that a plan that becomes past due during a call pays for that call, and for no later one.
 pub async fn terms_are_frozen_in_the_hold(factory: Factory) {
     let storage = factory.open().await;
     let (id, plan) = with_plan(&storage, 1, 50).await;
@@ -292,7 +295,7 @@ pub async fn terms_are_frozen_in_the_hold(factory: Factory) {
     assert_eq!(outcome, HoldOutcome::Denied { available: nanos(40) });
 }
 
-/// The sweep of an unsettled call also returns its allowance.
+/// Checks that the sweep of an unsettled call also returns its allowance.
 pub async fn sweep_returns_the_allowance(factory: Factory) {
     let storage = factory.open().await;
     let (id, _) = with_plan(&storage, 1, 50).await;
@@ -301,7 +304,7 @@ pub async fn sweep_returns_the_allowance(factory: Factory) {
     assert_eq!(sums(&read(&storage, id).await), [50, 100, 0, 0, 0]);
 }
 
-/// `spendable` returns the largest possible hold without taking it.
+/// Checks that `spendable` returns the largest possible hold without taking it.
 pub async fn spendable_is_what_a_hold_could_take(factory: Factory) {
     let storage = factory.open().await;
     let (id, plan) = with_plan(&storage, 1, 50).await;
@@ -330,7 +333,8 @@ pub async fn spendable_is_what_a_hold_could_take(factory: Factory) {
     );
 }
 
-/// Concurrent calls, each held above its cost: neither allowance nor credits become negative.
+/// Checks that concurrent calls, each with a hold above its cost, never make the allowance or the
+/// credits negative.
 pub async fn concurrent_holds_never_overdraw(factory: Factory) {
     let storage = factory.open().await;
     let (id, _) = with_plan(&storage, 1, 60).await;
@@ -359,7 +363,7 @@ pub async fn concurrent_holds_never_overdraw(factory: Factory) {
     );
 }
 
-/// Plan, week and held allowance survive a restart.
+/// Checks that plan, week and held allowance survive a restart.
 pub async fn survives_reopening(factory: Factory) {
     let storage = factory.open().await;
     let (id, plan) = with_plan(&storage, 1, 50).await;

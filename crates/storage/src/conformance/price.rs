@@ -15,7 +15,7 @@ fn record(version: u64, input: i64) -> PriceRecord {
     }
 }
 
-/// Versions are read back verbatim, with a price or none for every class.
+/// Checks that versions are read back verbatim, with a price or none for every class.
 pub async fn recorded_then_read(factory: Factory) {
     let storage = factory.open().await;
     let mut full = record(u64::MAX, 1);
@@ -49,7 +49,8 @@ pub async fn recorded_then_read(factory: Factory) {
     }
 }
 
-/// A version is written once: recording it again changes nothing, in one batch or in two.
+/// Checks that a version is written once: recording it again changes nothing, in one batch or in
+/// two.
 pub async fn recorded_versions_never_change(factory: Factory) {
     let storage = factory.open().await;
     let first = record(1, 5);
@@ -72,7 +73,7 @@ pub async fn recorded_versions_never_change(factory: Factory) {
     );
 }
 
-/// An unknown version returns `None`.
+/// Checks that an unknown version returns `None`.
 pub async fn unknown_version_is_none(factory: Factory) {
     let storage = factory.open().await;
     storage.prices.record(vec![record(1, 5)]).await.unwrap();
@@ -101,8 +102,8 @@ fn of_model(model: &str, version: u64, input: i64) -> PriceRecord {
     }
 }
 
-/// The last activated version is active, also if it was active before; the history has every
-/// change.
+/// Checks that the last activated version is active, also if it was active before; the history has
+/// every change.
 pub async fn newest_change_is_active(factory: Factory) {
     let storage = factory.open().await;
     let prices = &storage.prices;
@@ -129,7 +130,7 @@ pub async fn newest_change_is_active(factory: Factory) {
     assert_eq!(prices.history("b/z", 9).await.unwrap(), []);
 }
 
-/// Activating the active version again does not change the time of its activation.
+/// Checks that activating the active version again does not change the time of its activation.
 pub async fn same_version_is_no_change(factory: Factory) {
     let storage = factory.open().await;
     let prices = &storage.prices;

@@ -57,7 +57,8 @@ fn failed(why: &str) -> ProviderSubscriptionChange {
     ProviderSubscriptionChange::Failed { why: why.to_owned() }
 }
 
-/// Creates a paid one and its local subscription; the provider's ids are made from its number.
+/// Creates a paid provider subscription and its local subscription. The provider's ids are derived
+/// from its number.
 async fn started(storage: &Storage, number: u128, account: AccountId) -> SubscriptionId {
     let store = &storage.provider_subscriptions;
     store.create(new(number, account)).await.unwrap();
@@ -69,7 +70,8 @@ async fn started(storage: &Storage, number: u128, account: AccountId) -> Subscri
     id
 }
 
-/// Rows are read after reopening: by id, by the provider's id, and while the checkout page is open.
+/// Checks that subscriptions can be read after reopening: by id, by the provider's id, and while
+/// the checkout page is open.
 pub async fn written_then_read(factory: Factory) {
     let storage = factory.open().await;
     let (one, other) = (funded(&storage, 1, 1).await, funded(&storage, 2, 1).await);
@@ -107,8 +109,8 @@ pub async fn written_then_read(factory: Factory) {
     assert_eq!(pending, [2], "the first is paid, and the third has no page");
 }
 
-/// It is paid by one subscription of the provider, also after a failure; a repeated change has no
-/// effect.
+/// Checks that a subscription is paid by one subscription of the provider, also after a failure,
+/// and that a repeated change has no effect.
 pub async fn paid_by_one_provider_subscription(factory: Factory) {
     let storage = factory.open().await;
     let owner = funded(&storage, 1, 1).await;
@@ -157,7 +159,8 @@ pub async fn paid_by_one_provider_subscription(factory: Factory) {
     assert_eq!(kind(unknown), StorageErrorKind::NotFound);
 }
 
-/// A refused subscription stays at the provider until the provider has ended it, and never starts.
+/// Checks that a refused subscription stays at the provider until the provider has ended it, and
+/// never starts.
 pub async fn refused_subscriptions_have_to_end(factory: Factory) {
     let storage = factory.open().await;
     let owner = funded(&storage, 1, 1).await;
@@ -175,8 +178,8 @@ pub async fn refused_subscriptions_have_to_end(factory: Factory) {
     assert!(store.out_of_sync(9).await.unwrap().is_empty());
 }
 
-/// Overdue subscriptions are due, and those with another renewal state at the provider are out of
-/// sync.
+/// Checks that overdue subscriptions are due, and those with another renewal state at the provider
+/// are out of sync.
 pub async fn due_and_out_of_sync_are_listed(factory: Factory) {
     let storage = factory.open().await;
     let store = &storage.provider_subscriptions;
@@ -226,7 +229,7 @@ pub async fn due_and_out_of_sync_are_listed(factory: Factory) {
     assert_eq!(out_of_sync(9).await, [(ids[0], RenewalState::Renews)]);
 }
 
-/// An id is used once, and the account must exist.
+/// Checks that an id is used once, and the account must exist.
 pub async fn used_id_and_unknown_account(factory: Factory) {
     let storage = factory.open().await;
     let owner = funded(&storage, 1, 1).await;

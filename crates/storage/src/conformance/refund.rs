@@ -25,7 +25,7 @@ fn new(call: u128, account: AccountId, key: &str, amount: Option<i64>) -> NewRef
     }
 }
 
-/// Refunds; returns the amounts returned as credits and as allowance.
+/// Refunds a call and returns the amounts refunded as credits and as allowance.
 async fn refund_call(storage: &Storage, new: NewRefund) -> (i64, i64) {
     match storage.lots.refund(new).await.unwrap() {
         RefundOutcome::Done {
@@ -54,8 +54,8 @@ async fn sums(storage: &Storage, account: AccountId) -> [i64; 3] {
     ]
 }
 
-/// Refunded credits become a lot that never expires and is spent last. The usage row shows the
-/// refund, and revenue stays.
+/// Checks that refunded credits become a lot that never expires and is spent last. The usage row
+/// shows the refund, and revenue stays.
 pub async fn charge_becomes_a_lot(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -90,7 +90,7 @@ pub async fn charge_becomes_a_lot(factory: Factory) {
     );
 }
 
-/// Partial refunds are possible up to the charge.
+/// Checks that partial refunds are possible up to the charge.
 pub async fn refunds_never_exceed_the_charge(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -108,7 +108,7 @@ pub async fn refunds_never_exceed_the_charge(factory: Factory) {
     assert_eq!(denied(&storage, new(12, id, "all", None)).await, 0);
 }
 
-/// The same id is one refund, regardless of its amount; it returns the first result.
+/// Checks that the same id is one refund, regardless of its amount; it returns the first result.
 pub async fn same_id_is_one_refund(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -126,7 +126,8 @@ pub async fn same_id_is_one_refund(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// Allowance returns to its open week, after credits are refunded, and can be used again.
+/// Checks that allowance returns to its open week, after credits are refunded, and can be used
+/// again.
 pub async fn allowance_returns_to_its_open_week(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 80).await;
@@ -140,7 +141,8 @@ pub async fn allowance_returns_to_its_open_week(factory: Factory) {
     assert_eq!(sums(&storage, id).await, [0, 0, 110]);
 }
 
-/// The part of a charge that a closed week paid is not refunded, only the part paid by credits.
+/// Checks that the part of a charge that a closed week paid is not refunded, only the part paid by
+/// credits.
 pub async fn allowance_of_a_closed_week_is_not_refunded(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 80).await;
@@ -157,7 +159,7 @@ pub async fn allowance_of_a_closed_week_is_not_refunded(factory: Factory) {
     assert_eq!(sums(&storage, id).await, [50, 100, 20]);
 }
 
-/// A running call and a call of another account cannot be refunded.
+/// Checks that a running call and a call of another account cannot be refunded.
 pub async fn call_without_a_row_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let (id, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 100).await);
@@ -178,7 +180,7 @@ pub async fn call_without_a_row_is_not_found(factory: Factory) {
     LedgerSnapshot::read(&storage).await;
 }
 
-/// Refunds survive a restart and still count for their call.
+/// Checks that refunds survive a restart and still count for their call.
 pub async fn survives_reopening(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 80).await;
@@ -193,7 +195,7 @@ pub async fn survives_reopening(factory: Factory) {
     assert_eq!(denied(&storage, new(11, id, "b", Some(96))).await, 95);
 }
 
-/// Concurrent refunds, with calls that spend the refunded credits.
+/// Checks that concurrent refunds never exceed the charge while calls spend the refunded credits.
 pub async fn concurrent_refunds_never_exceed_the_charge(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -219,7 +221,7 @@ pub async fn concurrent_refunds_never_exceed_the_charge(factory: Factory) {
     assert_eq!(sums(&storage, id).await[2], 99);
 }
 
-/// The rest of a purchase is withdrawn once, without credits held by calls.
+/// Checks that the rest of a purchase is withdrawn once, without credits held by calls.
 pub async fn purchase_is_taken_back(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -261,7 +263,7 @@ pub async fn purchase_is_taken_back(factory: Factory) {
     assert_eq!(sums(&storage, id).await, [0, 0, 0]);
 }
 
-/// Withdrawals reach the given total and no more, however often they are repeated.
+/// Checks that withdrawals reach the given total and no more, however often they are repeated.
 pub async fn purchase_is_taken_back_in_parts(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -286,7 +288,7 @@ pub async fn purchase_is_taken_back_in_parts(factory: Factory) {
     );
 }
 
-/// The rest of a promotion returns to goodwill, and none of it to cash.
+/// Checks that the rest of a promotion returns to goodwill, and none of it to cash.
 pub async fn promotion_is_taken_back(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -332,7 +334,7 @@ pub async fn promotion_is_taken_back(factory: Factory) {
     assert_eq!(balances.map(|of| ledgers.of(id).balance(of)), [-100, 100, -70]);
 }
 
-/// A refund cannot be withdrawn, and an unknown lot is not found.
+/// Checks that a refund cannot be withdrawn, and an unknown lot is not found.
 pub async fn only_grants_are_taken_back(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;

@@ -40,7 +40,8 @@ async fn pages(storage: &Storage, account: AccountId, span: Span, limit: u32) ->
     }
 }
 
-/// Every transfer of the account is on one page, in order of entry and step, for any page size.
+/// Checks that every transfer of the account is on exactly one page, in order of entry and leg, for
+/// any page size.
 pub async fn transfers_come_in_pages(factory: Factory) {
     let storage = factory.open().await;
     let id = with_calls(&storage, 1).await;
@@ -62,7 +63,7 @@ pub async fn transfers_come_in_pages(factory: Factory) {
     }
 }
 
-/// A span includes its start and excludes its end.
+/// Checks that a span includes its start and excludes its end.
 pub async fn spans_are_half_open(factory: Factory) {
     let storage = factory.open().await;
     let id = with_calls(&storage, 1).await;
@@ -82,8 +83,8 @@ pub async fn spans_are_half_open(factory: Factory) {
     }
 }
 
-/// Sums cover one account: before the span, within it and up to its end, and the charges by model
-/// and endpoint, paid by credits or allowance.
+/// Checks that sums cover one account: before the span, within it and up to its end. Charges are
+/// summed by model and endpoint, separately for credits and allowance.
 pub async fn sums_cover_one_account(factory: Factory) {
     let storage = factory.open().await;
     let id = with_calls(&storage, 1).await;

@@ -12,7 +12,7 @@ const ALL: ChainLimits = ChainLimits {
     bytes: 1 << 20,
 };
 
-/// Makes an answer that expires an hour after [`START`].
+/// Makes a response that expires an hour after [`START`].
 pub(super) fn response(number: u128, account: AccountId, previous: Option<u128>) -> StoredResponse {
     StoredResponse {
         id: ResponseId::from_u128(number),
@@ -24,13 +24,13 @@ pub(super) fn response(number: u128, account: AccountId, previous: Option<u128>)
     }
 }
 
-/// Stores an answer without items.
+/// Stores a response without items.
 pub(super) async fn save(storage: &Storage, response: StoredResponse) -> Result<()> {
     let items = Vec::new();
     storage.responses.save(NewResponse { response, items }).await
 }
 
-/// An answer is read back verbatim, regardless of its bytes.
+/// Checks that a response is read back verbatim, regardless of its bytes.
 pub async fn saved_then_read(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -51,7 +51,7 @@ pub async fn saved_then_read(factory: Factory) {
     assert_eq!(unknown, None);
 }
 
-/// An id is used once across accounts, by an existing account.
+/// Checks that an id is used once across accounts, by an existing account.
 pub async fn saved_once(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
@@ -71,7 +71,7 @@ pub async fn saved_once(factory: Factory) {
     );
 }
 
-/// Answers of other accounts cannot be read, alone or in a chain, or deleted.
+/// Checks that responses of other accounts cannot be read, alone or in a chain, or deleted.
 pub async fn responses_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
@@ -97,7 +97,7 @@ pub async fn responses_belong_to_one_account(factory: Factory) {
     assert!(storage.responses.get(account, id, START).await.unwrap().is_some());
 }
 
-/// An answer is found by its items, by its account and until its expiry.
+/// Checks that a response is found by its items, by its account and until its expiry.
 pub async fn found_by_its_items(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
@@ -130,7 +130,7 @@ pub async fn found_by_its_items(factory: Factory) {
     assert_eq!(found(account, "msg_1", START).await, Some(9));
 }
 
-/// A chain ends with its first answer, at its limit, or before a missing answer.
+/// Checks that a chain ends with its first response, at its limit, or before a missing response.
 pub async fn chain_goes_back(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -157,7 +157,7 @@ pub async fn chain_goes_back(factory: Factory) {
     assert_eq!(numbers(5, 9).await, [5, 7]);
 }
 
-/// A chain is read up to its limit of bytes, but always with its newest answer.
+/// Checks that a chain is read up to its limit of bytes, but always with its newest response.
 pub async fn chain_is_read_up_to_its_bytes(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -177,7 +177,7 @@ pub async fn chain_is_read_up_to_its_bytes(factory: Factory) {
     }
 }
 
-/// The chain of an answer that continues itself ends.
+/// Checks that the chain of a response that continues itself ends.
 pub async fn cyclic_chains_end(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -190,7 +190,7 @@ pub async fn cyclic_chains_end(factory: Factory) {
     assert!(chain.len() <= 9, "{}", chain.len());
 }
 
-/// An answer can be deleted once.
+/// Checks that a response can be deleted once.
 pub async fn deleted_once(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -201,7 +201,7 @@ pub async fn deleted_once(factory: Factory) {
     assert_eq!(storage.responses.get(account, id, START).await.unwrap(), None);
 }
 
-/// An expired answer is not found, swept or not.
+/// Checks that an expired response is not found, swept or not.
 pub async fn expired_responses_are_not_found(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -229,7 +229,7 @@ pub async fn expired_responses_are_not_found(factory: Factory) {
     assert!(!storage.responses.delete(account, first, at(3600)).await.unwrap());
 }
 
-/// The sweep deletes only expired answers, up to the limit.
+/// Checks that the sweep deletes only expired responses, up to the limit.
 pub async fn sweep_deletes_expired_rows(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;

@@ -42,7 +42,7 @@ async fn resolve(
     (resolution, legs(&ledger, hold.id), ledger)
 }
 
-/// The charge goes to revenue and the rest back to credits, at the time the call ended.
+/// Checks that the charge goes to revenue and the rest back to credits, at the time the call ended.
 pub async fn charge_and_rest_are_moved(factory: Factory) {
     let (resolution, legs, ledger) = resolve(&factory, |_| ()).await;
     assert_eq!((resolution.charge, resolution.available), (nanos(12), nanos(88)));
@@ -55,14 +55,14 @@ pub async fn charge_and_rest_are_moved(factory: Factory) {
     );
 }
 
-/// A charge of the whole hold leaves nothing to release.
+/// Checks that a charge of the whole hold leaves nothing to release.
 pub async fn whole_hold_is_charged(factory: Factory) {
     let (resolution, legs, _) = resolve(&factory, |settlement| settlement.charge = nanos(30)).await;
     assert_eq!((resolution.charge, resolution.available), (nanos(30), nanos(70)));
     assert_eq!(legs, [(Leg::Hold, 30), (Leg::Settle, 30)]);
 }
 
-/// A charge of zero releases the whole hold and still writes the usage row.
+/// Checks that a charge of zero releases the whole hold and still writes the usage row.
 pub async fn void_releases_the_whole_hold(factory: Factory) {
     let void = |settlement: &mut Settlement| {
         settlement.charge = Credits::ZERO;
@@ -77,7 +77,7 @@ pub async fn void_releases_the_whole_hold(factory: Factory) {
     assert_eq!(ledger.usage[0].outcome, Outcome::UpstreamError);
 }
 
-/// A charge above the hold is cut to it; the caller never pays more than was held.
+/// Checks that a charge above the hold is cut to it; the caller never pays more than was held.
 pub async fn charge_is_cut_to_the_hold(factory: Factory) {
     let (resolution, legs, ledger) = resolve(&factory, |settlement| settlement.charge = nanos(31)).await;
     assert_eq!((resolution.charge, resolution.available), (nanos(30), nanos(70)));
@@ -85,7 +85,8 @@ pub async fn charge_is_cut_to_the_hold(factory: Factory) {
     assert_eq!(ledger.usage[0].overrun, Credits::ZERO);
 }
 
-/// Cost beyond the hold is the operator's expense and does not change the caller's credits.
+/// Checks that cost beyond the hold is the operator's expense and does not change the caller's
+/// credits.
 pub async fn overrun_is_borne_by_the_operator(factory: Factory) {
     let overrun = |settlement: &mut Settlement| {
         settlement.charge = nanos(30);
@@ -99,7 +100,7 @@ pub async fn overrun_is_borne_by_the_operator(factory: Factory) {
     assert_eq!(ledger.usage[0].overrun, nanos(5));
 }
 
-/// A hold of zero leaves a usage row and no transfer, even with a charge.
+/// Checks that a hold of zero leaves a usage row and no transfer, even with a charge.
 pub async fn free_call_writes_its_usage_row_only(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -118,7 +119,7 @@ pub async fn free_call_writes_its_usage_row_only(factory: Factory) {
     assert_eq!(ledgers.of(id).usage.len(), 2);
 }
 
-/// A hold resolves once. Later settlements change nothing and return the first charge.
+/// Checks that a hold resolves once. Later settlements change nothing and return the first charge.
 pub async fn second_settlement_returns_the_first_result(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -140,7 +141,7 @@ pub async fn second_settlement_returns_the_first_result(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// An unknown hold cannot be settled.
+/// Checks that an unknown hold cannot be settled.
 pub async fn unknown_hold_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -150,7 +151,8 @@ pub async fn unknown_hold_is_not_found(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// A settlement with the wrong account finds no hold, before and after the hold is resolved.
+/// Checks that a settlement with the wrong account finds no hold, before and after the hold is
+/// resolved.
 pub async fn hold_of_another_account_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let owner = funded(&storage, 1, 100).await;
@@ -177,7 +179,8 @@ pub async fn hold_of_another_account_is_not_found(factory: Factory) {
     assert_eq!(rows, []);
 }
 
-/// Negative amounts are refused, because they would create credits; the hold stays open.
+/// Checks that negative amounts are refused, because they would create credits; the hold stays
+/// open.
 pub async fn negative_amounts_are_refused(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;

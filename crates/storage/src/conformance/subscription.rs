@@ -35,7 +35,7 @@ async fn change(
     }
 }
 
-/// A new subscription pays its fee and opens its first week in one step.
+/// Checks that a new subscription pays its fee and opens its first week in one step.
 pub async fn first_fee_and_week_are_one_step(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 50).await;
@@ -59,7 +59,7 @@ pub async fn first_fee_and_week_are_one_step(factory: Factory) {
     assert_eq!(storage.subscriptions.list(id).await.unwrap(), [created]);
 }
 
-/// A fee above the balance writes nothing; a fee equal to it is paid.
+/// Checks that a fee above the balance writes nothing; a fee equal to it is paid.
 pub async fn fee_that_is_not_covered_writes_nothing(factory: Factory) {
     let storage = factory.open().await;
     let (poor, exact) = (funded(&storage, 1, 29).await, funded(&storage, 2, 30).await);
@@ -83,7 +83,7 @@ pub async fn fee_that_is_not_covered_writes_nothing(factory: Factory) {
     );
 }
 
-/// An account has at most one plan that is active or past due.
+/// Checks that an account has at most one plan that is active or past due.
 pub async fn one_plan_at_a_time(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 500).await;
@@ -104,7 +104,7 @@ pub async fn one_plan_at_a_time(factory: Factory) {
     assert_eq!(storage.ledger.balance(other).await.unwrap().credits, nanos(500));
 }
 
-/// Of concurrent subscriptions, one is created and paid.
+/// Checks that, of concurrent subscriptions, one is created and paid.
 pub async fn concurrent_subscriptions_make_one_plan(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 500).await;
@@ -120,7 +120,7 @@ pub async fn concurrent_subscriptions_make_one_plan(factory: Factory) {
     assert_eq!(ledgers.of(id).balance(LedgerAccount::Allowance), 100);
 }
 
-/// An agent is paid for, has no weeks, and an account may have several.
+/// Checks that an agent is paid for, has no weeks, and an account may have several.
 pub async fn agents_have_no_weeks(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -149,7 +149,7 @@ pub async fn agents_have_no_weeks(factory: Factory) {
     call(&storage, hold(1, id, 11), 11).await;
 }
 
-/// Neither the first period nor a renewal takes credits if the payer is a provider.
+/// Checks that neither the first period nor a renewal takes credits if the payer is a provider.
 pub async fn provider_paid_plans_move_no_credits(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 0).await;
@@ -161,7 +161,7 @@ pub async fn provider_paid_plans_move_no_credits(factory: Factory) {
     assert_eq!(ledgers.of(id).transfers.len(), 1, "the first week");
 }
 
-/// A period is paid once, in order, and extends the paid time.
+/// Checks that a period is paid once, in order, and extends the paid time.
 pub async fn renewal_is_paid_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -201,7 +201,7 @@ pub async fn renewal_is_paid_once(factory: Factory) {
     assert_eq!(storage.ledger.balance(id).await.unwrap().credits, nanos(10));
 }
 
-/// Of concurrent renewals of one period, one is paid.
+/// Checks that, of concurrent renewals of one period, one is paid.
 pub async fn concurrent_renewals_pay_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 500).await;
@@ -216,7 +216,7 @@ pub async fn concurrent_renewals_pay_once(factory: Factory) {
     assert_eq!(storage.ledger.balance(id).await.unwrap().credits, nanos(440));
 }
 
-/// A renewal above the balance changes nothing and can be repeated.
+/// Checks that a renewal above the balance changes nothing and can be repeated.
 pub async fn renewal_that_is_not_covered_changes_nothing(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 59).await;
@@ -241,7 +241,8 @@ pub async fn renewal_that_is_not_covered_changes_nothing(factory: Factory) {
     change(&storage, &created, renew(1), week(4)).await;
 }
 
-/// A past due plan gives no access; the rest of its week is available again after the payment.
+/// Checks that a past due plan gives no access; the rest of its week is available again after the
+/// payment.
 pub async fn past_due_gives_no_access(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 90).await;
@@ -263,7 +264,8 @@ pub async fn past_due_gives_no_access(factory: Factory) {
     assert_eq!(storage.ledger.balance(id).await.unwrap().credits, nanos(30));
 }
 
-/// A cancelled subscription lasts to the end of the paid time, and can be resumed until then.
+/// Checks that a cancelled subscription lasts to the end of the paid time, and can be resumed until
+/// then.
 pub async fn cancel_and_resume(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 30).await;
@@ -296,7 +298,8 @@ pub async fn cancel_and_resume(factory: Factory) {
     assert_eq!(kind(end), StorageErrorKind::Conflict, "it is wanted");
 }
 
-/// When a subscription ends, the rest of its week becomes breakage, and it gives no allowance.
+/// Checks that when a subscription ends, the rest of its week becomes breakage, and it gives no
+/// allowance.
 pub async fn end_moves_the_allowance_to_breakage(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 40).await;
@@ -332,7 +335,7 @@ pub async fn end_moves_the_allowance_to_breakage(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await, ledgers);
 }
 
-/// Every change appends an event, in order; a refused change does not.
+/// Checks that every change appends an event, in order; a refused change does not.
 pub async fn every_change_is_an_event(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 60).await;
@@ -376,7 +379,7 @@ pub async fn every_change_is_an_event(factory: Factory) {
     assert_eq!((events[0].at, events[6].at), (START, at(6)));
 }
 
-/// Due are active and past due subscriptions after their paid time, up to the limit.
+/// Checks that active and past due subscriptions are due after their paid period, up to the limit.
 pub async fn due_subscriptions_have_ended_periods(factory: Factory) {
     let storage = factory.open().await;
     let mut created = Vec::new();
@@ -399,7 +402,7 @@ pub async fn due_subscriptions_have_ended_periods(factory: Factory) {
     assert_eq!(due(week(9), 2).await, [3, 2]);
 }
 
-/// An unknown subscription is not found.
+/// Checks that an unknown subscription is not found.
 pub async fn unknown_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let (unknown_account, nothing) = (account(9).id, SubscriptionId::from_u128(9));
@@ -422,7 +425,7 @@ pub async fn unknown_is_not_found(factory: Factory) {
     assert_eq!(kind(spendable), StorageErrorKind::NotFound);
 }
 
-/// After a plan has ended, another can start, with its own weeks.
+/// Checks that after a plan has ended, another can start, with its own weeks.
 pub async fn new_plan_after_the_end(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 60).await;
@@ -465,8 +468,8 @@ fn larger(number: u128, account: AccountId, anchor: Timestamp) -> NewSubscriptio
     }
 }
 
-/// A replacement ends one plan and starts the other in one step, for the given fee; running calls
-/// keep their terms.
+/// Checks that a replacement ends one plan and starts the other in one step, for the given fee;
+/// running calls keep their terms.
 pub async fn replacement_takes_over(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -523,7 +526,8 @@ pub async fn replacement_takes_over(factory: Factory) {
     assert_eq!(kind(again), StorageErrorKind::Conflict);
 }
 
-/// A replacement above the balance, or of another account's subscription, changes nothing.
+/// Checks that a replacement above the balance, or of another account's subscription, changes
+/// nothing.
 pub async fn replacement_that_is_not_covered_changes_nothing(factory: Factory) {
     let storage = factory.open().await;
     let (id, other) = (funded(&storage, 1, 40).await, funded(&storage, 2, 900).await);
@@ -560,8 +564,8 @@ pub async fn replacement_that_is_not_covered_changes_nothing(factory: Factory) {
     LedgerSnapshot::read(&storage).await;
 }
 
-/// The plan of the next period is stored until it is withdrawn; a cancelled subscription accepts
-/// none.
+/// Checks that the plan of the next period is stored until it is withdrawn; a cancelled
+/// subscription accepts none.
 pub async fn next_plan_is_stored(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;

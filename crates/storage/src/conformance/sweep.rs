@@ -9,7 +9,7 @@ use super::samples::{at, funded, hold, nanos, settlement, take};
 use super::{Factory, LedgerSnapshot};
 use crate::{Balance, NewHold, Resolution};
 
-/// Expired holds are voided as crashed calls with unknown usage; the others stay open.
+/// Checks that expired holds are voided as crashed calls with unknown usage; the others stay open.
 pub async fn voids_only_expired_holds(factory: Factory) {
     let storage = factory.open().await;
     let one = funded(&storage, 1, 100).await;
@@ -61,7 +61,7 @@ pub async fn voids_only_expired_holds(factory: Factory) {
     assert_eq!(balance, expected);
 }
 
-/// A sweep voids at most `limit` holds, so that it never blocks others for long.
+/// Checks that a sweep voids at most `limit` holds, so that it never blocks others for long.
 pub async fn sweep_respects_the_limit(factory: Factory) {
     let storage = factory.open().await;
     for number in 1..=7 {
@@ -82,7 +82,7 @@ pub async fn sweep_respects_the_limit(factory: Factory) {
     );
 }
 
-/// A call that settles after the sweep of its hold gets a charge of zero.
+/// Checks that a call that settles after the sweep of its hold gets a charge of zero.
 pub async fn settle_after_the_sweep_returns_its_result(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;

@@ -42,7 +42,7 @@ fn failed(why: &str) -> TopUpChange {
     TopUpChange::Failed { why: why.to_owned() }
 }
 
-/// A top-up is read by its id, by its payment, and in pages, newest first.
+/// Checks that a top-up is read by its id, by its payment, and in pages, newest first.
 pub async fn written_then_read(factory: Factory) {
     let storage = factory.open().await;
     let (one, other) = (funded(&storage, 1, 1).await, funded(&storage, 2, 1).await);
@@ -86,7 +86,7 @@ pub async fn written_then_read(factory: Factory) {
     assert_eq!(page(Some(one), Some(3), 9).await, [1]);
 }
 
-/// A top-up is paid once, also after a failure, and returns no more than was paid.
+/// Checks that a top-up is paid once, also after a failure, and returns no more than was paid.
 pub async fn paid_once(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 1).await;
@@ -126,7 +126,7 @@ pub async fn paid_once(factory: Factory) {
     assert_eq!(kind(unknown), StorageErrorKind::NotFound);
 }
 
-/// Of concurrent automatic top-ups of an account, one is pending at a time.
+/// Checks that, of concurrent automatic top-ups of an account, one is pending at a time.
 pub async fn one_automatic_top_up_is_pending(factory: Factory) {
     let storage = factory.open().await;
     let (one, other) = (funded(&storage, 1, 1).await, funded(&storage, 2, 1).await);
@@ -160,7 +160,7 @@ pub async fn one_automatic_top_up_is_pending(factory: Factory) {
     assert_eq!(store.auto_since(one, at(2)).await.unwrap(), Credits::ZERO);
 }
 
-/// An id is used once, and the account must exist.
+/// Checks that an id is used once, and the account must exist.
 pub async fn used_id_and_unknown_account(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 1).await;
@@ -179,7 +179,7 @@ pub async fn used_id_and_unknown_account(factory: Factory) {
     );
 }
 
-/// The first payer id of an account at a provider stays.
+/// Checks that the first payer id of an account at a provider stays.
 pub async fn first_payer_stays(factory: Factory) {
     let storage = factory.open().await;
     let (one, other) = (funded(&storage, 1, 1).await, funded(&storage, 2, 1).await);
@@ -204,7 +204,7 @@ pub async fn first_payer_stays(factory: Factory) {
     assert_eq!(store.payer(other, "stripe").await.unwrap(), None);
 }
 
-/// Automatic top-ups are set, replaced, listed and removed.
+/// Checks that automatic top-ups are set, replaced, listed and removed.
 pub async fn automatic_top_ups_are_configured(factory: Factory) {
     let storage = factory.open().await;
     let store = &storage.top_ups;

@@ -8,7 +8,7 @@ use super::Factory;
 use super::samples::{START, call, every_class, funded, hold, nanos, settlement, take};
 use crate::{NewHold, UsageFilter, UsageGroup, UsageTotal};
 
-/// Totals by each group, in ascending order of its text. The day is that of acceptance, in UTC.
+/// Checks the totals by each group, sorted by its text. The day is that of acceptance, in UTC.
 pub async fn sums_by_group(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10_000).await;
@@ -90,7 +90,7 @@ fn total((group, requests, charge): (String, u64, i64)) -> UsageTotal {
     }
 }
 
-/// Without rows there are no groups, not even `All`.
+/// Checks that there are no groups without rows, not even `All`.
 pub async fn no_rows_no_groups(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -114,7 +114,7 @@ pub async fn no_rows_no_groups(factory: Factory) {
     }
 }
 
-/// Totals sum every class of usage.
+/// Checks that totals sum every class of usage.
 pub async fn sums_every_class(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;

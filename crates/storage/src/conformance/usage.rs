@@ -20,7 +20,7 @@ async fn listed(storage: &Storage, account: AccountId, filter: UsageFilter) -> V
     rows.iter().map(|row| row.id.as_u128()).collect()
 }
 
-/// A row has every field of hold and settlement, in the list and in the audit.
+/// Checks that a row has every field of hold and settlement, in the list and in the audit.
 pub async fn rows_store_every_field(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 1_000).await;
@@ -86,7 +86,7 @@ fn sample_hold(number: u128, account: AccountId, full: bool) -> NewHold {
     }
 }
 
-/// Rows are listed newest first, by unsigned id; pages have no gaps and no duplicates.
+/// Checks that rows are listed newest first, by unsigned id; pages have no gaps and no duplicates.
 pub async fn newest_first_in_pages(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 1_000).await;
@@ -154,7 +154,7 @@ async fn six_calls(storage: &Storage) -> AccountId {
     id
 }
 
-/// Each filter works separately; times are those of acceptance.
+/// Checks that each filter works separately; times are those of acceptance.
 pub async fn every_filter(factory: Factory) {
     let storage = factory.open().await;
     let id = six_calls(&storage).await;
@@ -206,7 +206,7 @@ pub async fn every_filter(factory: Factory) {
     }
 }
 
-/// Filters can be combined and work with pages.
+/// Checks that filters can be combined and work with pages.
 pub async fn filters_join(factory: Factory) {
     let storage = factory.open().await;
     let id = six_calls(&storage).await;
@@ -234,9 +234,9 @@ pub async fn filters_join(factory: Factory) {
     assert_eq!(rows.iter().map(|row| row.id.as_u128()).collect::<Vec<_>>(), [3]);
 }
 
-/// The model of a row is that of its price version, regardless of the name that the caller sent: in
-/// the list, in filters, in totals and in reports. The requested name is used if the version is not
-/// recorded, and for `-`, which names no model.
+/// Checks that the model of a row is that of its price version, regardless of the name that the
+/// caller sent: in the list, in filters, in totals and in reports. The requested name is used if
+/// the version is not recorded, and for `-`, which names no model.
 pub async fn models_are_canonical(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 1_000).await;
@@ -342,7 +342,7 @@ pub async fn models_are_canonical(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await.of(id).usage[1], rows[3]);
 }
 
-/// Rows of other accounts are invisible, and an open hold has no row.
+/// Checks that rows of other accounts are invisible, and an open hold has no row.
 pub async fn rows_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let one = funded(&storage, 1, 100).await;
@@ -369,8 +369,8 @@ pub async fn rows_belong_to_one_account(factory: Factory) {
     assert_eq!((totals[0].requests, totals[0].charge), (1, nanos(2)));
 }
 
-/// The last use of a key is the acceptance of its latest settled call. Keys without such a call and
-/// keys of other accounts have none.
+/// Checks that the last use of a key is the acceptance of its latest settled call. Keys without
+/// such a call and keys of other accounts have none.
 pub async fn keys_have_their_last_use(factory: Factory) {
     let storage = factory.open().await;
     let one = funded(&storage, 1, 100).await;

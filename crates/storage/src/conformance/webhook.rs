@@ -66,7 +66,7 @@ fn retry_at(seconds: u64) -> DeliveryOutcome {
     }
 }
 
-/// A delivery postponed by a fast clock is due once the clock is right.
+/// Checks that a delivery postponed by a fast clock is due once the clock is right.
 pub async fn deliveries_dated_by_a_fast_clock_are_due(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -84,7 +84,7 @@ pub async fn deliveries_dated_by_a_fast_clock_are_due(factory: Factory) {
     assert_eq!(numbers(&due), [1], "the longest wait is not over");
 }
 
-/// A delivery is due once its job has ended, regardless of the outcome, and not before.
+/// Checks that a delivery is due once its job has ended, regardless of the outcome, and not before.
 pub async fn due_when_its_job_has_ended(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -122,7 +122,8 @@ pub async fn due_when_its_job_has_ended(factory: Factory) {
     }
 }
 
-/// A job without an address has no delivery; deliveries of other accounts are not found.
+/// Checks that a job without an address has no delivery; deliveries of other accounts are not
+/// found.
 pub async fn jobs_without_a_webhook_have_no_delivery(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 0).await);
@@ -135,7 +136,8 @@ pub async fn jobs_without_a_webhook_have_no_delivery(factory: Factory) {
     assert_eq!(numbers(&claimed(&storage, claim(9)).await), [2]);
 }
 
-/// Of concurrent claims, one leases a delivery, and no other does until its lease expires.
+/// Checks that, of concurrent claims, one leases a delivery, and no other does until its lease
+/// expires.
 pub async fn leased_by_one_at_a_time(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 1_000).await;
@@ -166,7 +168,8 @@ pub async fn leased_by_one_at_a_time(factory: Factory) {
     assert!(next.iter().all(|leased| leased.attempt == 2));
 }
 
-/// A failed delivery is repeated when it is due, and the outcome of an attempt is recorded once.
+/// Checks that a failed delivery is repeated when it is due, and the outcome of an attempt is
+/// recorded once.
 pub async fn failed_deliveries_are_retried(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -210,8 +213,8 @@ pub async fn failed_deliveries_are_retried(factory: Factory) {
     assert_eq!(claimed(&storage, claim(900_000)).await, []);
 }
 
-/// The first deliveries of all accounts come before second ones, and no account exceeds its limit
-/// of leased deliveries.
+/// Checks that the first deliveries of all accounts come before second ones, and no account exceeds
+/// its limit of leased deliveries.
 pub async fn accounts_take_turns(factory: Factory) {
     let storage = factory.open().await;
     let (greedy, modest) = (funded(&storage, 1, 1_000).await, funded(&storage, 2, 100).await);
@@ -236,7 +239,7 @@ pub async fn accounts_take_turns(factory: Factory) {
     assert_eq!(numbers(&claimed(&storage, some(9, 3)).await), [4]);
 }
 
-/// A job is not deleted before its delivery has ended.
+/// Checks that a job is not deleted before its delivery has ended.
 pub async fn jobs_stay_until_delivered(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -250,7 +253,7 @@ pub async fn jobs_stay_until_delivered(factory: Factory) {
     assert_eq!(delivery(&storage, account, 2).await, None);
 }
 
-/// Due and leased deliveries of a dead process are made by the next one.
+/// Checks that due and leased deliveries of a dead process are made by the next one.
 pub async fn due_again_after_reopening(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -270,8 +273,8 @@ pub async fn due_again_after_reopening(factory: Factory) {
     assert_eq!(due[0].job.status, JobStatus::Completed);
 }
 
-/// The first secret of an account needs no row; each later one has the next number, and accounts
-/// are independent.
+/// Checks that the first secret of an account needs no row; each later one has the next number, and
+/// accounts are independent.
 pub async fn secrets_are_numbered(factory: Factory) {
     let storage = factory.open().await;
     let (one, other) = (funded(&storage, 1, 1).await, funded(&storage, 2, 1).await);

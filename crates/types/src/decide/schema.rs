@@ -1,8 +1,8 @@
-//! Values that a JSON Schema allows.
+//! Finite sets of values that a JSON Schema allows.
 
 use serde_json::Value;
 
-/// Maximum number of references to follow.
+/// Maximum number of `$ref` references to follow.
 const MAX_HOPS: u32 = 8;
 
 /// Returns the values of an enumeration or a boolean, including null if the schema allows it.
