@@ -56,6 +56,7 @@ const LAYERS: &[Member] = &[
     member("tollgate-jobs", 3, Kind::Open),
     member("tollgate-edge", 3, Kind::Open),
     member("tollgate-listener", 4, Kind::Open),
+    member("tollgate-operations", 4, Kind::Open),
     member("tollgate-pipeline", 4, Kind::Open),
     member("tollgate-inference", 5, Kind::ApiCrate),
     member("tollgate-media", 5, Kind::ApiCrate),

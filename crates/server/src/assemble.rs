@@ -8,15 +8,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use secrecy::SecretString;
 use tollgate_catalog::{
-    COMPOSITION, CatalogInput, Discovered, EnabledProvider, Modality, ModelKind, PricesEntry, Snapshot,
-    TargetEntry, composition_version, load,
+    CatalogInput, Discovered, EnabledProvider, Modality, ModelKind, PricesEntry, Snapshot, TargetEntry, load,
 };
 use tollgate_pipeline::Policy;
 use tollgate_providers::discover::{self, LocalServer};
 use tollgate_providers::registry::{self, ProviderConfig};
 use tollgate_providers::{HttpClient, HttpSettings};
-use tollgate_storage::PriceRecord;
-use tollgate_types::{Credits, Prices, Timestamp};
+use tollgate_types::Credits;
 use tollgate_upstream::{ErrorText, ListedModel, Provider};
 
 use crate::config::effective::shown_address;
@@ -377,23 +375,4 @@ fn discovered(model: ListedModel) -> Discovered {
             .input
             .map(|words| words.iter().filter_map(modality).collect()),
     }
-}
-
-/// Returns the price versions of a catalog, including those of test models and of compositions.
-/// They must be recorded before any charge.
-pub fn price_records(snapshot: &Snapshot, now: Timestamp) -> Vec<PriceRecord> {
-    let record = |model: &Arc<tollgate_catalog::Model>| PriceRecord {
-        version: model.price_version,
-        model: model.id.to_string(),
-        prices: model.prices,
-        created_at: now,
-    };
-    let models = snapshot.models().iter().chain(snapshot.for_tests().models());
-    let composition = PriceRecord {
-        version: composition_version(),
-        model: COMPOSITION.to_owned(),
-        prices: Prices::free(),
-        created_at: now,
-    };
-    models.map(record).chain([composition]).collect()
 }

@@ -18,8 +18,9 @@ use tollgate_types::clock::SystemClock;
 
 use crate::assemble::{Assembled, assemble, http_client};
 use crate::config::{Config, ConfigError, start_only_keys};
-use crate::control::view::providers::ServerView;
-use crate::control::{Command, Reply, socket};
+use crate::control::socket;
+use tollgate_operations::view::providers::ServerView;
+use tollgate_operations::{Command, Reply};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

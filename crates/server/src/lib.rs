@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod assemble;
 mod background;
+mod batches;
 pub mod cause;
 pub mod config;
 pub mod control;

@@ -70,7 +70,7 @@ async fn renew(app_state: &AppState, with_test_clocks: &[Account]) {
     )
     .await;
     for account in with_test_clocks {
-        app_state.test_clocks().catch_up(account).await;
+        app_state.operations.test_clocks().catch_up(account).await;
     }
 }
 
@@ -82,7 +82,7 @@ pub async fn run_outbound_tasks(app_state: &AppState) {
         top_ups.fill_up().await;
         top_ups.renew_plans().await;
     }
-    app_state.notices.send_alerts().await;
+    app_state.operations.notices.send_alerts().await;
     if let Err(error) = delete_media(app_state).await {
         tracing::warn!(%error, "cannot delete expired media");
     }

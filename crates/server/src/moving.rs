@@ -17,7 +17,7 @@ use tollgate_types::clock::SystemClock;
 
 use crate::config::resolve::storage_at;
 use crate::config::{Config, ConfigError, StorageUrl};
-use crate::control::view::CheckView;
+use tollgate_operations::view::CheckView;
 
 pub use tollgate_backends::transfer::TransferProgress;
 

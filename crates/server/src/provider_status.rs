@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use tollgate_catalog::{Candidate, Discovered, Snapshot};
+use tollgate_operations::ServerStatus;
 use tollgate_pipeline::Pipeline;
 use tollgate_types::Timestamp;
 
-use crate::control::view::providers::{ProviderView, ServerView, TargetView};
+use tollgate_operations::view::providers::{ProviderView, ServerView, TargetView};
 
 /// A provider that this process uses.
 #[derive(Clone, Debug)]
@@ -71,11 +72,6 @@ impl ProviderStatus {
         let _ = self.listening.set(server);
     }
 
-    /// Returns the addresses of this process's server; `None` if it has no server.
-    pub fn listening(&self) -> Option<ServerView> {
-        self.listening.get().cloned()
-    }
-
     /// Returns the entries of the last assembly.
     pub fn entries(&self) -> Arc<Vec<ProviderEntry>> {
         self.entries.load_full()
@@ -84,12 +80,6 @@ impl ProviderStatus {
     /// Replaces the entries with those of a new assembly.
     pub fn replace(&self, entries: Vec<ProviderEntry>) {
         self.entries.store(Arc::new(entries));
-    }
-
-    /// Returns every provider with its targets in the snapshot and their health.
-    pub fn views(&self, snapshot: &Snapshot) -> Vec<ProviderView> {
-        let entries = self.entries.load();
-        entries.iter().map(|entry| self.view(entry, snapshot)).collect()
     }
 
     fn view(&self, entry: &ProviderEntry, snapshot: &Snapshot) -> ProviderView {
@@ -134,5 +124,16 @@ impl ProviderStatus {
             last_error: report.last_error.as_ref().map(|last| last.what.clone()),
             last_error_at: report.last_error.map(|last| Timestamp::to_rfc3339(last.at)),
         }
+    }
+}
+
+impl ServerStatus for ProviderStatus {
+    fn providers(&self, snapshot: &Snapshot) -> Vec<ProviderView> {
+        let entries = self.entries.load();
+        entries.iter().map(|entry| self.view(entry, snapshot)).collect()
+    }
+
+    fn addresses(&self) -> Option<ServerView> {
+        self.listening.get().cloned()
     }
 }

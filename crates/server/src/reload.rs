@@ -20,9 +20,9 @@ use tollgate_types::ErrorCode;
 use crate::assemble::{Assembled, assemble};
 use crate::cause;
 use crate::config::{Config, ConfigError, FileConfig, Flags, needs_restart};
-use crate::control::{Actor, prices};
 use crate::provider_status::ProviderEntry;
 use crate::wiring::Services;
+use tollgate_operations::{Actor, prices};
 
 /// Time without changes after which a changed file is read, because editors write in several steps.
 const DEBOUNCE_INTERVAL: Duration = Duration::from_millis(200);
@@ -39,7 +39,12 @@ const MOUNT_LINK: &str = "..data";
 /// Activates the assembled providers and catalog. Prices are activated first, so that every charge
 /// can be traced. If the prices are rejected, nothing is activated.
 pub async fn install(services: &Services, assembled: Assembled) -> Result<()> {
-    let activated = prices::activate(&services.app_state, &assembled.snapshot, &Actor::settings()).await;
+    let activated = prices::activate(
+        &services.app_state.operations,
+        &assembled.snapshot,
+        &Actor::settings(),
+    )
+    .await;
     activated.map_err(|error| match error.code {
         ErrorCode::InvalidParameter => anyhow::Error::new(ConfigError::new("models", error.message)),
         _ => anyhow::Error::new(error).context("cannot activate prices"),

@@ -33,12 +33,12 @@ use crate::assemble::{Assembled, assemble, http_client};
 use crate::config::file::AccessLogSetting;
 use crate::config::{Config, Flags, StorageUrl};
 use crate::control::socket;
-use crate::control::view::providers::ServerView;
 use crate::router::Health;
 use crate::shutdown::{Stop, StopSignals};
 use crate::wiring::{self, AppState, Services};
 use crate::{background, maintenance, reload, router, secrets, self_test, telemetry};
 use tollgate_listener::{App, ListenSettings, Workers};
+use tollgate_operations::view::providers::ServerView;
 
 /// Credits that the account of the first start receives.
 const FIRST_START_CREDITS: i64 = 10;
@@ -161,7 +161,7 @@ impl Commands {
     fn serve(socket: Option<UnixListener>, app_state: &Arc<AppState>) -> Self {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         if let Some(socket) = socket {
-            let commands = socket::serve(socket, app_state.clone(), tasks.clone());
+            let commands = socket::serve(socket, app_state.operations.clone(), tasks.clone());
             let stopped = stop.clone().cancelled_owned();
             tasks.spawn(async move {
                 tokio::select! { () = commands => {}, () = stopped => {} }

@@ -11,7 +11,6 @@ use tollgate_accounts::{
 };
 use tollgate_backends::postgres::LeaseConfig;
 use tollgate_backends::{Migrated, postgres, sqlite};
-use tollgate_billing::test_clock::TestClocks;
 use tollgate_billing::{Notices, Plans, TopUps};
 use tollgate_catalog::Catalog;
 use tollgate_edge::Authenticator;
@@ -23,6 +22,7 @@ use tollgate_jobs::{Handler, Jobs, Worker};
 use tollgate_listener::Vitals;
 use tollgate_media::{MediaJobs, MediaStorage, Recipes, Records};
 use tollgate_media_tools::Tools;
+use tollgate_operations::{DefaultLimits, Operations};
 use tollgate_pipeline::{MediaSources, Pipeline, Providers};
 use tollgate_providers::egress::SystemResolver;
 use tollgate_providers::{EgressClient, EgressSettings, HttpClient};
@@ -32,7 +32,7 @@ use tollgate_types::id::IdSource;
 use tollgate_types::{Clock, WorkerId};
 
 use crate::assemble::http_client;
-use crate::config::file::LimitsSection;
+use crate::batches::OperatorBatches;
 use crate::config::{Config, StorageUrl};
 use crate::counters::Counting;
 use crate::inspector::StudioInspector;
@@ -69,6 +69,8 @@ pub struct AppState {
     pub batch_records: Arc<BatchRecords>,
     /// API keys and their cache.
     pub keys: Arc<Keys>,
+    /// Executor of the commands of operators.
+    pub operations: Arc<Operations>,
     /// Administrators and their tokens.
     pub admins: Arc<Admins>,
     /// Vault that encrypts stored data of accounts.
@@ -79,32 +81,16 @@ pub struct AppState {
     pub plans: Arc<Plans>,
     /// Credit sales; `None` if no payment provider is configured.
     pub top_ups: Option<Arc<TopUps>>,
-    /// Sender of low-balance alerts to accounts.
-    pub notices: Notices,
     /// The model catalog.
     pub catalog: Arc<Catalog>,
     /// Providers in use; empty in a process that serves no requests.
-    pub provider_status: ProviderStatus,
+    pub provider_status: Arc<ProviderStatus>,
     /// Storage and notifications of asynchronous jobs.
     pub jobs: Arc<Jobs>,
     /// Rate limiter for requests and tokens.
     pub limiter: Arc<Limiter>,
-    /// Default limits of accounts, read at the start.
-    pub default_limits: LimitsSection,
     /// The counters of the rate limiter, in memory or in Redis.
     pub counting: Counting,
-}
-
-impl AppState {
-    /// Returns the service that advances test clocks.
-    pub fn test_clocks(&self) -> TestClocks<'_> {
-        TestClocks {
-            storage: &self.storage,
-            plans: &self.plans,
-            ids: &self.ids,
-            clock: &*self.clock,
-        }
-    }
 }
 
 /// Services that serve requests and run jobs, in addition to [`AppState`].
@@ -229,17 +215,43 @@ async fn build_app_state(
         ids: ids.clone(),
         clock: clock.clone(),
     };
-    let batch_records = BatchRecords {
+    let batch_records = Arc::new(BatchRecords {
         vault: vault.clone(),
         store: storage.batches.clone(),
-    };
+    });
     let plans = Arc::new(Plans::default());
     plans.replace(config.plans());
+    let limits = config.file.limits;
+    let (admins, catalog) = (Arc::new(admins), Arc::<Catalog>::default());
+    let jobs = Arc::new(Jobs::new(storage.jobs.clone()));
+    let provider_status = Arc::new(ProviderStatus::default());
+    let operations = Operations {
+        storage: storage.clone(),
+        clock: clock.clone(),
+        ids: ids.clone(),
+        keys: keys.clone(),
+        admins: admins.clone(),
+        plans: plans.clone(),
+        top_ups: top_ups.clone(),
+        notices,
+        webhook_secrets: webhook_secrets.clone(),
+        catalog: catalog.clone(),
+        jobs: jobs.clone(),
+        limiter: limiter.clone(),
+        default_limits: DefaultLimits {
+            keys: limits.keys,
+            files: limits.files,
+            files_gib: limits.files_gib,
+            batch_tokens: limits.batch_tokens,
+        },
+        batches: Arc::new(OperatorBatches(batch_records.clone())),
+        server: provider_status.clone(),
+    };
     Ok(AppState {
-        jobs: Arc::new(Jobs::new(storage.jobs.clone())),
+        operations: Arc::new(operations),
+        jobs,
         plans,
         top_ups,
-        notices,
         clock,
         time,
         ids,
@@ -247,15 +259,14 @@ async fn build_app_state(
         blobs,
         addresses,
         files: Arc::new(files),
-        batch_records: Arc::new(batch_records),
+        batch_records,
         keys,
-        admins: Arc::new(admins),
+        admins,
         vault,
         webhook_secrets,
-        catalog: Arc::default(),
-        provider_status: ProviderStatus::default(),
+        catalog,
+        provider_status,
         limiter,
-        default_limits: config.file.limits,
         counting,
     })
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
-use tollgate_server::control::NewLimit;
+use tollgate_operations::NewLimit;
 use tollgate_storage::LotTerms;
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, SubscriptionId, Timestamp};

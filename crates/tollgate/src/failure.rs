@@ -108,7 +108,7 @@ impl From<anyhow::Error> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_server::control::CommandError;
+    use tollgate_operations::CommandError;
 
     use super::*;
 

@@ -14,8 +14,8 @@ use super::AdminApi;
 use super::answer::{List, id, perform_command};
 use super::body::{Body, Members, Read, missing};
 use super::query;
-use crate::control::view::{AccountView, CreatedKeyView, KeyView};
-use crate::control::{AccountUpdate, Command};
+use tollgate_operations::view::{AccountView, CreatedKeyView, KeyView};
+use tollgate_operations::{AccountUpdate, Command};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {

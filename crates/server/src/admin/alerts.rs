@@ -11,8 +11,8 @@ use utoipa_axum::routes;
 use super::AdminApi;
 use super::answer::{Done, List, id, perform_command, unexpected};
 use super::body::{Body, Members, Read};
-use crate::control::alerts::{AlertCommand, AlertView, NoticeView};
-use crate::control::{Command, Reply};
+use tollgate_operations::alerts::{AlertCommand, AlertView, NoticeView};
+use tollgate_operations::{Command, Reply};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {

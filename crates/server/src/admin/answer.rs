@@ -45,7 +45,7 @@ impl<T> List<T> {
 macro_rules! perform_command {
     ($api:expr, $operator:expr, $command:expr, $kind:ident) => {
         match $api.perform(&$operator, $command).await? {
-            $crate::control::Reply::$kind(value) => value,
+            tollgate_operations::Reply::$kind(value) => value,
             _ => return Err($crate::admin::answer::unexpected().into()),
         }
     };

@@ -12,8 +12,8 @@ use utoipa_axum::routes;
 use super::AdminApi;
 use super::answer::{List, perform_command};
 use super::query;
-use crate::control::Command;
-use crate::control::batches::BatchView;
+use tollgate_operations::Command;
+use tollgate_operations::batches::BatchView;
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tollgate_edge::{ApiError, JsonBody};
 use tollgate_types::{Error, ErrorCode, Timestamp};
 
-use crate::control::NewLimit;
+use tollgate_operations::NewLimit;
 
 /// Maximum size of a request body.
 const MAX_BODY_BYTES: usize = 1024 * 1024;

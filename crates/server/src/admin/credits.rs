@@ -14,10 +14,10 @@ use super::AdminApi;
 use super::answer::{List, id, perform_command};
 use super::body::{Body, Members, Read};
 use super::query;
-use crate::control::view::{
+use tollgate_operations::view::{
     BalanceView, GrantedView, LotView, RefundView, StatementView, UsageView, WithdrawalView,
 };
-use crate::control::{Command, GrantParams};
+use tollgate_operations::{Command, GrantParams};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {

@@ -18,10 +18,10 @@ use utoipa_axum::routes;
 use super::AdminApi;
 use super::answer::perform_command;
 use super::query;
-use crate::control::export::{Export, Format, Kind};
-use crate::control::view::CheckView;
-use crate::control::{Actor, Command, perform};
 use crate::wiring::AppState;
+use tollgate_operations::export::{Export, Format, Kind};
+use tollgate_operations::view::CheckView;
+use tollgate_operations::{Actor, Command};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
@@ -177,7 +177,7 @@ type Step = (Vec<u8>, (Running, Option<Command>));
 
 impl Running {
     async fn step(mut self, command: Command) -> Result<Step, Error> {
-        let reply = perform(&self.app_state, &self.actor, command).await?;
+        let reply = self.app_state.operations.execute(&self.actor, command).await?;
         let (rows, next) = self.export.take(&reply)?;
         Ok((rows, (self, next)))
     }

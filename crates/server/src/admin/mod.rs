@@ -1,6 +1,6 @@
-//! The admin API, on the admin listener. Each endpoint executes one command of [`crate::control`],
-//! as the command line does, so this module contains only HTTP. Every endpoint except the OpenAPI
-//! document requires an administrator's token.
+//! The admin API, on the admin listener. Each endpoint executes one command of
+//! [`tollgate_operations`], as the command line does, so this module contains only HTTP. Every
+//! endpoint except the OpenAPI document requires an administrator's token.
 
 mod accounts;
 mod alerts;
@@ -39,10 +39,10 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::assemble::assemble;
 use crate::config::{Config, ConfigError, Flags};
-use crate::control::{self, Actor, Command, PriceTable, Reply, perform};
 use crate::documentation;
 use crate::provider_status::ProviderEntry;
 use crate::wiring::AppState;
+use tollgate_operations::{Actor, Command, PriceTable, Reply, prices as price_tables};
 
 /// State of the admin API's handlers.
 #[derive(Clone, FromRef)]
@@ -74,7 +74,7 @@ impl SettingsFile {
         let refused = |error: ConfigError| Error::new(ErrorCode::InvalidParameter, error.to_string());
         let config = Config::load(&self.flags, self.running.environment.clone()).map_err(refused)?;
         let assembled = assemble(&config, &self.http, previous).await.map_err(refused)?;
-        Ok(control::prices::tables(&assembled.snapshot))
+        Ok(price_tables::tables(&assembled.snapshot))
     }
 }
 
@@ -82,7 +82,7 @@ impl AdminApi {
     /// Executes a command as the administrator who sent the request.
     async fn perform(&self, operator: &Operator, command: Command) -> Result<Reply, ApiError> {
         let actor = Actor::admin(&operator.admin, operator.request);
-        Ok(perform(&self.app_state, &actor, command).await?)
+        Ok(self.app_state.operations.execute(&actor, command).await?)
     }
 }
 

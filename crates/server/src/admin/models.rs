@@ -8,8 +8,8 @@ use utoipa_axum::routes;
 
 use super::AdminApi;
 use super::answer::{List, perform_command};
-use crate::control::Command;
-use crate::control::view::ModelView;
+use tollgate_operations::Command;
+use tollgate_operations::view::ModelView;
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {

@@ -13,8 +13,8 @@ use super::AdminApi;
 use super::answer::{List, id, perform_command};
 use super::body::{Body, Members, Read};
 use super::query;
-use crate::control::Command;
-use crate::control::view::admin::{AdminView, AuditView, CreatedAdminView, MemberView};
+use tollgate_operations::Command;
+use tollgate_operations::view::admin::{AdminView, AuditView, CreatedAdminView, MemberView};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {

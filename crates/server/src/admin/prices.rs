@@ -11,8 +11,8 @@ use utoipa_axum::routes;
 use super::AdminApi;
 use super::answer::{List, perform_command};
 use super::body::{Body, Members, Read};
-use crate::control::Command;
-use crate::control::view::prices::{PriceChangeView, PriceCheckView, PriceView};
+use tollgate_operations::Command;
+use tollgate_operations::view::prices::{PriceChangeView, PriceCheckView, PriceView};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {

@@ -12,8 +12,8 @@ use utoipa_axum::routes;
 use super::AdminApi;
 use super::answer::{List, id, perform_command, unexpected};
 use super::body::{Body, Members, Read};
-use crate::control::view::{PlanView, SubscriptionView};
-use crate::control::{Command, SubscriptionAction};
+use tollgate_operations::view::{PlanView, SubscriptionView};
+use tollgate_operations::{Command, SubscriptionAction};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {

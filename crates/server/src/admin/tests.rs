@@ -5,7 +5,7 @@ use tollgate_types::{Error, ErrorCode};
 
 use super::body::{Members, Read, read};
 use super::document;
-use crate::control::{AccountUpdate, NewLimit};
+use tollgate_operations::{AccountUpdate, NewLimit};
 
 #[derive(Debug, PartialEq)]
 struct Sample {

@@ -13,8 +13,8 @@ use super::AdminApi;
 use super::answer::{Done, List, id, perform_command, unexpected};
 use super::body::{Body, Members, Read};
 use super::query;
-use crate::control::top_ups::{AutoView, TopUpAction, TopUpView};
-use crate::control::{Command, Reply};
+use tollgate_operations::top_ups::{AutoView, TopUpAction, TopUpView};
+use tollgate_operations::{Command, Reply};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {

@@ -9,10 +9,8 @@ use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::task::TaskTracker;
+use tollgate_operations::{Actor, Command, CommandError, Operations, Reply};
 use tollgate_types::{Error, ErrorCode};
-
-use super::{Actor, Command, CommandError, Reply, perform};
-use crate::wiring::AppState;
 
 /// Maximum length of a request line, in bytes.
 const MAX_LINE_BYTES: u64 = 1024 * 1024;
@@ -39,13 +37,13 @@ pub fn open(home: &Path) -> std::io::Result<UnixListener> {
 }
 
 /// Serves commands until the future is dropped.
-pub async fn serve(listener: UnixListener, app_state: Arc<AppState>, tasks: TaskTracker) {
+pub async fn serve(listener: UnixListener, operations: Arc<Operations>, tasks: TaskTracker) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let app_state = app_state.clone();
+                let operations = operations.clone();
                 tasks.spawn(async move {
-                    if let Err(error) = answer(stream, &app_state).await {
+                    if let Err(error) = answer(stream, &operations).await {
                         tracing::debug!(%error, "connection of a command failed");
                     }
                 });
@@ -58,7 +56,7 @@ pub async fn serve(listener: UnixListener, app_state: Arc<AppState>, tasks: Task
     }
 }
 
-async fn answer(stream: UnixStream, app_state: &AppState) -> std::io::Result<()> {
+async fn answer(stream: UnixStream, operations: &Operations) -> std::io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
     BufReader::new(reader.take(MAX_LINE_BYTES))
@@ -66,7 +64,7 @@ async fn answer(stream: UnixStream, app_state: &AppState) -> std::io::Result<()>
         .await?;
     let answer = match serde_json::from_str::<Command>(&line) {
         Ok(command) => {
-            let done = perform(app_state, &Actor::command_line(), command).await;
+            let done = operations.execute(&Actor::command_line(), command).await;
             done.map_err(CommandError::from)
         }
         Err(error) => {

@@ -4,8 +4,9 @@ use tollgate_types::Error;
 
 use super::Finding;
 use crate::config::{Config, StorageUrl};
-use crate::control::{Command, Reply, socket};
+use crate::control::socket;
 use crate::{cause, wiring};
+use tollgate_operations::{Command, Reply};
 
 /// Maximum difference between the clocks of this machine and the database, in microseconds.
 const MAX_CLOCK_AHEAD_MICROS: u64 = 10_000_000;

@@ -31,7 +31,7 @@ impl Office {
     }
 
     /// Opens a gateway whose storage `change` has modified.
-    pub async fn open_on(change: impl FnOnce(&mut Storage)) -> Self {
+    pub async fn open_on(change: impl Fn(&mut Storage)) -> Self {
         let scene = Scene::new(Arc::new(NoFiles), change).await;
         let mut tokens = Vec::new();
         for role in [Role::Viewer, Role::Support, Role::Billing, Role::Owner] {
@@ -92,10 +92,15 @@ impl Office {
 
     /// Asserts that the ledger is valid.
     pub async fn close(self) {
-        use tollgate_server::control::view::Reply;
-        use tollgate_server::control::{Actor, Command, perform};
+        use tollgate_operations::view::Reply;
+        use tollgate_operations::{Actor, Command};
         let command = Command::CheckLedger { reprice: true };
-        let checked = perform(&self.scene.app_state, &Actor::command_line(), command).await;
+        let checked = self
+            .scene
+            .app_state
+            .operations
+            .execute(&Actor::command_line(), command)
+            .await;
         let checked = checked.unwrap();
         assert!(
             matches!(&checked, Reply::Check(check) if check.clean),

@@ -60,7 +60,7 @@ pub struct Answer {
 
 impl Scene {
     /// Starts a gateway with these files. `change` modifies its storage before the start.
-    pub async fn new(files: Arc<dyn FileSource>, change: impl FnOnce(&mut Storage)) -> Scene {
+    pub async fn new(files: Arc<dyn FileSource>, change: impl Fn(&mut Storage)) -> Scene {
         let upstream = FakeUpstream::start().await;
         let data = tempfile::tempdir().unwrap();
         let path = data.path().join("tollgate.toml");
@@ -75,6 +75,8 @@ impl Scene {
         let assembled = assemble(&config, &http, &[]).await.unwrap();
         let mut app_state = wiring::app_state(&config).await.unwrap();
         change(&mut app_state.storage);
+        let operations = Arc::get_mut(&mut app_state.operations).unwrap();
+        change(&mut operations.storage);
         let app_state = Arc::new(app_state);
         let services = wiring::services(&config, app_state.clone(), http, files);
         reload::install(&services, assembled).await.unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use tollgate_billing::{FixedTerms, Hold, HoldRequest, Scope, audit_ledger, check_ledger};
 use tollgate_catalog::{COMPOSITION, composition_version};
-use tollgate_server::control::{Actor, Command, Reply, perform};
+use tollgate_operations::{Actor, Command, Reply};
 use tollgate_storage::{JobClaim, JobEnd, LeasedJob, NewJob, UsageFilter, UsagePage, UsagePart};
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
@@ -170,7 +170,12 @@ async fn what_several_models_did_is_one_row_with_parts() {
     let command = Command::ShowReceipt {
         request: leased.job.request,
     };
-    let shown = perform(&office.scene.app_state, &Actor::command_line(), command).await;
+    let shown = office
+        .scene
+        .app_state
+        .operations
+        .execute(&Actor::command_line(), command)
+        .await;
     let Reply::Receipt(receipt) = shown.unwrap() else {
         unreachable!("the command requests a receipt");
     };

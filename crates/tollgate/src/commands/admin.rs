@@ -1,7 +1,8 @@
 //! Commands for administrators, members, providers, prices and the audit log.
 
-use tollgate_server::control::view::Reply;
-use tollgate_server::control::{self, Command};
+use tollgate_operations::Command;
+use tollgate_operations::view::Reply;
+use tollgate_server::control;
 
 use super::control::{KNOWN_ACCOUNTS, refused, resolve_account, resolve_filter, send, unexpected};
 use super::start;

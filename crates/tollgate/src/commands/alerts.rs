@@ -1,9 +1,9 @@
 //! The `tollgate alerts` commands.
 
 use serde_json::json;
-use tollgate_server::control::Command;
-use tollgate_server::control::alerts::AlertCommand;
-use tollgate_server::control::view::Reply;
+use tollgate_operations::Command;
+use tollgate_operations::alerts::AlertCommand;
+use tollgate_operations::view::Reply;
 
 use super::control::{KNOWN_ACCOUNTS, resolve_account, send, unexpected};
 use super::start;

@@ -2,8 +2,8 @@
 
 use std::io::{IsTerminal, stdout};
 
-use tollgate_server::control::Command;
-use tollgate_server::control::view::Reply;
+use tollgate_operations::Command;
+use tollgate_operations::view::Reply;
 
 use super::control::{resolve_filter, send, unexpected};
 use super::start;

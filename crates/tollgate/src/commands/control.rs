@@ -1,9 +1,10 @@
 //! Commands for accounts, keys, credits, models, the ledger and statements. If a server is running,
 //! it executes them.
 
+use tollgate_operations::view::{AccountView, BalanceView, CheckView, Reply};
+use tollgate_operations::{AccountUpdate, Command, GrantParams, SubscriptionAction};
 use tollgate_server::Config;
-use tollgate_server::control::view::{AccountView, BalanceView, CheckView, Reply};
-use tollgate_server::control::{self, AccountUpdate, Command, GrantParams, RunError, SubscriptionAction};
+use tollgate_server::control::{self, RunError};
 use tollgate_types::{AccountId, Error, ErrorCode};
 
 use super::start;
@@ -490,7 +491,7 @@ mod tests {
 
     #[test]
     fn a_broken_promise_has_an_exit_code_of_its_own() {
-        let report = tollgate_server::control::view::CheckView {
+        let report = tollgate_operations::view::CheckView {
             clean: false,
             accounts: 1,
             transfers: 0,

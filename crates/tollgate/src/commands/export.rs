@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 
-use tollgate_server::control::export::{self, Kind};
-use tollgate_server::control::view::Reply;
-use tollgate_server::control::{self, Command};
+use tollgate_operations::Command;
+use tollgate_operations::export::{self, Kind};
+use tollgate_operations::view::Reply;
+use tollgate_server::control;
 
 use super::control::{KNOWN_ACCOUNTS, refused, resolve_filter};
 use super::start;

@@ -17,8 +17,8 @@ mod top_ups;
 use std::ffi::OsString;
 
 use clap::Parser;
+use tollgate_operations::export::Kind;
 use tollgate_server::config::env::Environment;
-use tollgate_server::control::export::Kind;
 use tollgate_server::{Config, ConfigError, Flags, telemetry};
 
 use crate::cli::{Cli, Command, Ledger, Place, Usage};

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use tollgate_server::control::receipts::Verifier;
-use tollgate_server::control::view::Reply;
-use tollgate_server::control::{Command, TransferView};
+use tollgate_operations::receipts::Verifier;
+use tollgate_operations::view::Reply;
+use tollgate_operations::{Command, TransferView};
 
 use super::control::{resolve_filter, send, unexpected};
 use super::start;

@@ -1,9 +1,9 @@
 //! The `tollgate top-ups` commands.
 
 use serde_json::json;
-use tollgate_server::control::Command;
-use tollgate_server::control::top_ups::TopUpAction;
-use tollgate_server::control::view::Reply;
+use tollgate_operations::Command;
+use tollgate_operations::top_ups::TopUpAction;
+use tollgate_operations::view::Reply;
 
 use super::control::{KNOWN_ACCOUNTS, resolve_account, resolve_filter, send, unexpected};
 use super::start;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_server::control::view::admin::{AdminView, AuditView, MemberView};
-use tollgate_server::control::view::prices::{MovedView, PriceChangeView, PriceCheckView, PriceView};
-use tollgate_server::control::view::providers::{ProviderView, TargetView};
+use tollgate_operations::view::admin::{AdminView, AuditView, MemberView};
+use tollgate_operations::view::prices::{MovedView, PriceChangeView, PriceCheckView, PriceView};
+use tollgate_operations::view::providers::{ProviderView, TargetView};
 use tollgate_types::Credits;
 
 use super::tables::{format_account, table};

@@ -1,6 +1,6 @@
 //! Tables and details of batches.
 
-use tollgate_server::control::batches::BatchView;
+use tollgate_operations::batches::BatchView;
 
 use super::tables::{aligned, format_account, table};
 

@@ -1,9 +1,7 @@
 //! Receipts, and the results of `ledger audit` and `ledger verify`.
 
-use tollgate_server::control::TransferView;
-use tollgate_server::control::receipts::{
-    LedgerAuditView, ReceiptLine, ReceiptPart, ReceiptView, VerifyView,
-};
+use tollgate_operations::TransferView;
+use tollgate_operations::receipts::{LedgerAuditView, ReceiptLine, ReceiptPart, ReceiptView, VerifyView};
 use tollgate_types::Credits;
 
 use super::tables::{aligned, format_account, shown};

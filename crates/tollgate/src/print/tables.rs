@@ -1,9 +1,9 @@
 //! Tables for people. Control characters in names and other foreign text are replaced, so that they
 //! cannot move the terminal's cursor.
 
-use tollgate_server::control::alerts::{AlertView, NoticeView};
-use tollgate_server::control::top_ups::{AutoView, TopUpView};
-use tollgate_server::control::view::{
+use tollgate_operations::alerts::{AlertView, NoticeView};
+use tollgate_operations::top_ups::{AutoView, TopUpView};
+use tollgate_operations::view::{
     AccountView, BalanceView, ChargeView, CheckView, EventView, KeyView, LotView, ModelView, PlanView,
     RefundView, StatementView, SubscriptionView, WithdrawalView,
 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use tollgate_server::control::{Actor, Command, perform};
+use tollgate_operations::{Actor, Command};
 use tollgate_storage::{AuditEntry, AuditFilter, AuditLog, Result, Role, StorageError, StorageErrorKind};
 use tollgate_types::AuditId;
 
@@ -37,7 +37,9 @@ async fn every_change_is_a_line_and_none_has_a_secret() {
         test_clock: false,
         name: "by hand".to_owned(),
     };
-    perform(&office.scene.app_state, &Actor::command_line(), by_command_line)
+    let operations = &office.scene.app_state.operations;
+    operations
+        .execute(&Actor::command_line(), by_command_line)
         .await
         .unwrap();
 

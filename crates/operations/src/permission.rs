@@ -3,8 +3,8 @@
 use tollgate_storage::Role;
 use tollgate_types::{Error, ErrorCode};
 
-use super::alerts::AlertCommand;
-use super::{AccountUpdate, Command};
+use crate::alerts::AlertCommand;
+use crate::{AccountUpdate, Command};
 
 /// A permission that commands require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Permission {
     }
 
     /// Checks that the role has all permissions that the command requires.
-    pub(super) fn check(role: Role, command: &Command) -> Result<(), Error> {
+    pub(crate) fn check(role: Role, command: &Command) -> Result<(), Error> {
         let has = Permission::of(role);
         let missing = required(command)
             .into_iter()
@@ -164,7 +164,7 @@ fn required_for_change(change: &AccountUpdate) -> Vec<Permission> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::NewLimit;
+    use crate::NewLimit;
     use tollgate_types::AccountId;
 
     #[test]

@@ -6,9 +6,9 @@ use tollgate_storage::{AutoTopUp, TopUp};
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, TopUpId};
 use utoipa::ToSchema;
 
-use super::accounts::{find, no_such_account};
-use super::view::Reply;
-use crate::wiring::AppState;
+use crate::Operations;
+use crate::accounts::{find, no_such_account};
+use crate::view::Reply;
 
 /// Default number of top-ups per page.
 const PAGE: u32 = 200;
@@ -61,13 +61,13 @@ pub enum TopUpAction {
 
 impl TopUpAction {
     /// Whether the action changes data here or at the payment provider.
-    pub(super) fn changes(&self) -> bool {
+    pub(crate) fn changes(&self) -> bool {
         self.audit_record().is_some()
     }
 
     /// Returns the action name for the audit log and the account; `None` for actions that only
     /// read.
-    pub(super) fn audit_record(&self) -> Option<(&'static str, Option<AccountId>)> {
+    pub(crate) fn audit_record(&self) -> Option<(&'static str, Option<AccountId>)> {
         match self {
             TopUpAction::Open { account, .. } => Some(("top_up.open", Some(*account))),
             TopUpAction::Portal { account } => Some(("top_up.portal", Some(*account))),
@@ -81,8 +81,12 @@ impl TopUpAction {
 
 /// Returns an error for an account with a test clock, because payments happen in real time.
 /// `instead` is the advice in the error message.
-pub(super) async fn check_time(app_state: &AppState, account: AccountId, instead: &str) -> Result<(), Error> {
-    if find(app_state, account).await?.test_clock.is_some() {
+pub(crate) async fn check_time(
+    operations: &Operations,
+    account: AccountId,
+    instead: &str,
+) -> Result<(), Error> {
+    if find(operations, account).await?.test_clock.is_some() {
         let message = format!("An account with a test clock cannot buy credits or plans; {instead}.");
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("account"));
     }
@@ -193,11 +197,11 @@ impl From<AutoTopUp> for AutoView {
     }
 }
 
-pub(super) async fn execute(app_state: &AppState, action: TopUpAction) -> Result<Reply, Error> {
+pub(crate) async fn execute(operations: &Operations, action: TopUpAction) -> Result<Reply, Error> {
     match action {
         TopUpAction::Open { account, credits } => {
-            check_time(app_state, account, GRANT_HINT).await?;
-            let opened = seller(app_state)?.open(account, credits).await?;
+            check_time(operations, account, GRANT_HINT).await?;
+            let opened = seller(operations)?.open(account, credits).await?;
             Ok(Reply::Page(PageView {
                 url: opened.url,
                 top_up: Some(TopUpView::of(&opened.top_up)),
@@ -205,7 +209,7 @@ pub(super) async fn execute(app_state: &AppState, action: TopUpAction) -> Result
             }))
         }
         TopUpAction::Portal { account } => Ok(Reply::Page(PageView {
-            url: seller(app_state)?.open_portal(account).await?,
+            url: seller(operations)?.open_portal(account).await?,
             top_up: None,
             subscription: None,
         })),
@@ -215,16 +219,16 @@ pub(super) async fn execute(app_state: &AppState, action: TopUpAction) -> Result
             limit,
         } => {
             if let Some(account) = account {
-                find(app_state, account).await?;
+                find(operations, account).await?;
             }
             let limit = limit.unwrap_or(PAGE);
-            let found = app_state.storage.top_ups.list(account, before, limit).await;
+            let found = operations.storage.top_ups.list(account, before, limit).await;
             let found = found.map_err(Error::internal)?;
             Ok(Reply::TopUps(found.iter().map(TopUpView::of).collect()))
         }
         TopUpAction::ShowAuto { account } => {
-            find(app_state, account).await?;
-            let auto = app_state
+            find(operations, account).await?;
+            let auto = operations
                 .storage
                 .top_ups
                 .auto(account)
@@ -238,7 +242,7 @@ pub(super) async fn execute(app_state: &AppState, action: TopUpAction) -> Result
             amount,
             monthly_limit,
         } => {
-            check_time(app_state, account, GRANT_HINT).await?;
+            check_time(operations, account, GRANT_HINT).await?;
             let auto = AutoTopUp {
                 account,
                 below,
@@ -246,25 +250,25 @@ pub(super) async fn execute(app_state: &AppState, action: TopUpAction) -> Result
                 monthly_limit,
                 failures: 0,
             };
-            let set = seller(app_state)?.set_auto(account, Some(auto)).await?;
+            let set = seller(operations)?.set_auto(account, Some(auto)).await?;
             Ok(Reply::AutoTopUp(set.map(AutoView::from)))
         }
         TopUpAction::FillUp => {
-            seller(app_state)?.fill_up().await;
+            seller(operations)?.fill_up().await;
             Ok(Reply::Done)
         }
         // This action works without a payment provider, because sales may have been disabled since
         // the automatic top-up was set.
         TopUpAction::StopAuto { account } => {
-            let stopped = app_state.storage.top_ups.set_auto(account, None).await;
+            let stopped = operations.storage.top_ups.set_auto(account, None).await;
             stopped.map_err(no_such_account)?;
             Ok(Reply::AutoTopUp(None))
         }
     }
 }
 
-pub(super) fn seller(app_state: &AppState) -> Result<&TopUps, Error> {
-    app_state.top_ups.as_deref().ok_or_else(|| {
+pub(crate) fn seller(operations: &Operations) -> Result<&TopUps, Error> {
+    operations.top_ups.as_deref().ok_or_else(|| {
         let message = "Sales are disabled: set provider in [payments]. `tollgate credits grant` and `subscriptions create` work without it.";
         Error::new(ErrorCode::InvalidParameter, message).with_param("payments.provider")
     })

@@ -7,18 +7,18 @@ use std::collections::btree_map::Entry;
 
 use tollgate_types::AccountId;
 
-use super::Reply;
-use crate::wiring::AppState;
+use crate::Operations;
+use crate::Reply;
 
 /// Fills in the display names of the accounts in a reply. If an account cannot be read, its name
 /// stays empty, because the command has already succeeded. Reads each account once.
-pub(super) async fn fill(app_state: &AppState, reply: &mut Reply) {
+pub(crate) async fn fill(operations: &Operations, reply: &mut Reply) {
     let mut known: BTreeMap<AccountId, Option<String>> = BTreeMap::new();
     for (id, name) in collect_accounts(reply) {
         *name = match known.entry(id) {
             Entry::Occupied(known) => known.get().clone(),
             Entry::Vacant(unknown) => {
-                let found = app_state.storage.accounts.get(id).await;
+                let found = operations.storage.accounts.get(id).await;
                 let read = found.ok().flatten().map(|account| account.name);
                 unknown.insert(read).clone()
             }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tollgate_types::{AccountId, Error, Timestamp};
 
-use super::{Command, Reply};
+use crate::{Command, Reply};
 
 /// The exported table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

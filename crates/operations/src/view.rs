@@ -8,9 +8,10 @@ mod recorded;
 
 use std::collections::BTreeMap;
 
-use super::receipts::{LedgerAuditView, ReceiptView};
+use crate::receipts::{LedgerAuditView, ReceiptView};
 use serde::{Deserialize, Serialize};
 use tollgate_billing::{CheckReport, Plan};
+use tollgate_catalog::{Candidate, Model, Snapshot};
 use tollgate_storage::audit::{TransferRow, TransferSubject};
 use tollgate_storage::report::ChargeSum;
 use tollgate_storage::{
@@ -26,9 +27,9 @@ use providers::{ProviderView, ServerView};
 
 use admin::{AdminView, AuditView, CreatedAdminView, MemberView};
 
-use super::alerts::{AlertView, NoticeView};
-use super::batches::BatchView;
-use super::top_ups::{AutoView, PageView, TopUpView};
+use crate::alerts::{AlertView, NoticeView};
+use crate::batches::BatchView;
+use crate::top_ups::{AutoView, PageView, TopUpView};
 
 /// The reply to a command. It is tagged JSON on the control socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -950,6 +951,28 @@ pub struct ModelView {
     pub context_window: Option<u64>,
     /// Targets that serve the model, as `provider/model`, in order of preference.
     pub targets: Vec<String>,
+}
+
+impl ModelView {
+    /// Returns the views of all models in the catalog.
+    pub fn all(snapshot: &Snapshot) -> Vec<Self> {
+        let models = snapshot.models().iter();
+        models.map(|model| Self::of(model)).collect()
+    }
+
+    fn of(model: &Model) -> Self {
+        let target = |candidate: &Candidate| format!("{}/{}", candidate.provider, candidate.upstream_model);
+        Self {
+            id: model.id.to_string(),
+            display_name: model.display_name.clone(),
+            release_date: model.release_date.clone().unwrap_or_else(|| "-".to_owned()),
+            input_price: model.prices.per_million(Unit::Input),
+            output_price: model.prices.per_million(Unit::Output),
+            prices: model.prices.entries().collect(),
+            context_window: model.context_window,
+            targets: model.candidates.iter().map(target).collect(),
+        }
+    }
 }
 
 /// Result of the ledger check.

@@ -9,19 +9,19 @@ use tollgate_storage::{
 };
 use tollgate_types::{AccountId, Error, ErrorCode, Timestamp};
 
-use super::audited::CommandResult;
-use super::execute::balance;
-use super::view::{AccountView, LimitsView, Reply};
-pub(super) use tollgate_billing::refusal::no_such_account;
+use crate::audited::CommandResult;
+use crate::execute::balance;
+use crate::view::{AccountView, LimitsView, Reply};
+pub(crate) use tollgate_billing::refusal::no_such_account;
 
-use super::{AccountUpdate, NewLimit};
-use crate::wiring::AppState;
+use crate::Operations;
+use crate::{AccountUpdate, NewLimit};
 
 /// Maximum number of accounts per database query.
 const PAGE: u32 = 500;
 
-pub(super) async fn find(app_state: &AppState, id: AccountId) -> Result<Account, Error> {
-    let found = app_state
+pub(crate) async fn find(operations: &Operations, id: AccountId) -> Result<Account, Error> {
+    let found = operations
         .storage
         .accounts
         .get(id)
@@ -31,22 +31,22 @@ pub(super) async fn find(app_state: &AppState, id: AccountId) -> Result<Account,
 }
 
 /// Returns the current time of the account: that of its test clock if it has one.
-pub(super) async fn time_of(app_state: &AppState, id: AccountId) -> Result<Timestamp, Error> {
-    Ok(find(app_state, id).await?.time(app_state.clock.now()))
+pub(crate) async fn time_of(operations: &Operations, id: AccountId) -> Result<Timestamp, Error> {
+    Ok(find(operations, id).await?.time(operations.clock.now()))
 }
 
-pub(super) async fn create(app_state: &AppState, name: String, test_clock: bool) -> Result<Reply, Error> {
+pub(crate) async fn create(operations: &Operations, name: String, test_clock: bool) -> Result<Reply, Error> {
     check_name(&name)?;
-    let now = app_state.clock.now();
+    let now = operations.clock.now();
     let account = Account {
-        id: AccountId::from_u128(app_state.ids.next(now)),
+        id: AccountId::from_u128(operations.ids.next(now)),
         name,
         state: AccountState::Active,
         limits: Limits::default(),
         test_clock: test_clock.then_some(Duration::ZERO),
         created_at: now,
     };
-    let created = app_state.storage.accounts.create(account.clone()).await;
+    let created = operations.storage.accounts.create(account.clone()).await;
     created.map_err(Error::internal)?;
     Ok(Reply::Account(AccountView::of(&account)))
 }
@@ -61,8 +61,8 @@ fn check_name(name: &str) -> Result<(), Error> {
 
 /// Lists at most `limit` accounts with ids above `after`, in ascending order of ids. With `name`,
 /// lists only accounts whose names contain it, ignoring case.
-pub(super) async fn list(
-    app_state: &AppState,
+pub(crate) async fn list(
+    operations: &Operations,
     mut after: Option<AccountId>,
     limit: Option<u32>,
     name: Option<&str>,
@@ -80,7 +80,7 @@ pub(super) async fn list(
     };
     let mut views: Vec<AccountView> = Vec::new();
     loop {
-        let page = app_state.storage.accounts.list(after, page_size).await;
+        let page = operations.storage.accounts.list(after, page_size).await;
         let page = page.map_err(Error::internal)?;
         after = page.last().map(|account| account.id);
         views.extend(page.iter().filter(|account| fits(account)).map(AccountView::of));
@@ -91,21 +91,21 @@ pub(super) async fn list(
     }
 }
 
-pub(super) async fn show(app_state: &AppState, id: AccountId) -> Result<Reply, Error> {
-    let account = find(app_state, id).await?;
-    let balance = Some(balance(app_state, id).await?);
+pub(crate) async fn show(operations: &Operations, id: AccountId) -> Result<Reply, Error> {
+    let account = find(operations, id).await?;
+    let balance = Some(balance(operations, id).await?);
     Ok(Reply::Account(AccountView {
         balance,
-        limits_in_force: Some(in_force(app_state, &account)),
+        limits_in_force: Some(in_force(operations, &account)),
         ..AccountView::of(&account)
     }))
 }
 
-fn in_force(app_state: &AppState, account: &Account) -> LimitsView {
-    let (own, default) = (account.limits, app_state.default_limits);
+fn in_force(operations: &Operations, account: &Account) -> LimitsView {
+    let (own, default) = (account.limits, operations.default_limits);
     LimitsView {
-        rpm: app_state.limiter.rpm(account, Budget::Work),
-        tpm: app_state.limiter.tpm(account),
+        rpm: operations.limiter.rpm(account, Budget::Work),
+        tpm: operations.limiter.tpm(account),
         keys: own.keys.unwrap_or(default.keys),
         files: own.files.map_or(default.files, u64::from),
         files_gib: own.files_gib.map_or(default.files_gib, u64::from),
@@ -113,8 +113,8 @@ fn in_force(app_state: &AppState, account: &Account) -> LimitsView {
     }
 }
 
-pub(super) async fn change(
-    app_state: &AppState,
+pub(crate) async fn change(
+    operations: &Operations,
     id: AccountId,
     update: AccountUpdate,
 ) -> Result<CommandResult, Error> {
@@ -123,21 +123,21 @@ pub(super) async fn change(
     }
     check_rate("rpm", update.rpm == Some(NewLimit::Own(0)))?;
     check_rate("tpm", update.tpm == Some(NewLimit::Own(0)))?;
-    let changed = app_state.storage.accounts.change(id, update.into()).await;
+    let changed = operations.storage.accounts.change(id, update.into()).await;
     let changed = changed.map_err(no_such_account)?;
-    Ok(done(app_state, &changed))
+    Ok(done(operations, &changed))
 }
 
 /// Closes an account. If the account cannot be closed yet, the error names the reasons.
-pub(super) async fn close(app_state: &AppState, id: AccountId) -> Result<Reply, Error> {
-    let closing = app_state
+pub(crate) async fn close(operations: &Operations, id: AccountId) -> Result<Reply, Error> {
+    let closing = operations
         .storage
         .accounts
-        .close_account(id, app_state.clock.now())
+        .close_account(id, operations.clock.now())
         .await;
     match closing.map_err(no_such_account)? {
         CloseOutcome::Closed(account) => {
-            app_state.keys.invalidate(Notification::Account(id));
+            operations.keys.invalidate(Notification::Account(id));
             Ok(Reply::Account(AccountView::of(&account)))
         }
         CloseOutcome::Refused(unfinished) => Err(not_closed(unfinished)),
@@ -190,8 +190,8 @@ fn not_closed(unfinished: CloseBlockers) -> Error {
 
 /// Returns an error if the account is closed. Succeeds if it does not exist, because the command
 /// itself reports that error.
-pub(super) async fn refuse_closed(app_state: &AppState, id: AccountId) -> Result<(), Error> {
-    let found = app_state
+pub(crate) async fn refuse_closed(operations: &Operations, id: AccountId) -> Result<(), Error> {
+    let found = operations
         .storage
         .accounts
         .get(id)
@@ -200,17 +200,19 @@ pub(super) async fn refuse_closed(app_state: &AppState, id: AccountId) -> Result
     found.map_or(Ok(()), |account| account.refuse_closed().map_err(no_such_account))
 }
 
-pub(super) async fn advance(
-    app_state: &AppState,
+pub(crate) async fn advance(
+    operations: &Operations,
     id: AccountId,
     to: Timestamp,
 ) -> Result<CommandResult, Error> {
-    let changed = app_state.test_clocks().advance(id, to).await?;
-    Ok(done(app_state, &changed))
+    let changed = operations.test_clocks().advance(id, to).await?;
+    Ok(done(operations, &changed))
 }
 
-fn done(app_state: &AppState, changed: &AccountChanged) -> CommandResult {
-    app_state.keys.invalidate(Notification::Account(changed.after.id));
+fn done(operations: &Operations, changed: &AccountChanged) -> CommandResult {
+    operations
+        .keys
+        .invalidate(Notification::Account(changed.after.id));
     CommandResult {
         reply: Reply::Account(AccountView::of(&changed.after)),
         before: to_value(AccountView::of(&changed.before)).ok(),

@@ -6,9 +6,9 @@ use tollgate_storage::{BalanceAlert, Notice};
 use tollgate_types::{AccountId, Credits, Error, NoticeId};
 use utoipa::ToSchema;
 
-use super::accounts::{find, no_such_account};
-use super::view::Reply;
-use crate::wiring::AppState;
+use crate::Operations;
+use crate::accounts::{find, no_such_account};
+use crate::view::Reply;
 
 /// Maximum number of listed deliveries.
 const PAGE: u32 = 200;
@@ -43,7 +43,7 @@ pub enum AlertCommand {
 impl AlertCommand {
     /// Returns the action name for the audit log and the account; `None` for actions that record
     /// nothing.
-    pub(super) fn audit_record(&self) -> Option<(&'static str, AccountId)> {
+    pub(crate) fn audit_record(&self) -> Option<(&'static str, AccountId)> {
         match self {
             AlertCommand::Set { account, .. } => Some(("alert.set", *account)),
             AlertCommand::Stop { account } => Some(("alert.remove", *account)),
@@ -109,8 +109,8 @@ impl NoticeView {
     }
 }
 
-pub(super) async fn execute(app_state: &AppState, command: AlertCommand) -> Result<Reply, Error> {
-    let store = &app_state.storage.notices;
+pub(crate) async fn execute(operations: &Operations, command: AlertCommand) -> Result<Reply, Error> {
+    let store = &operations.storage.notices;
     match command {
         AlertCommand::Set {
             account,
@@ -125,14 +125,14 @@ pub(super) async fn execute(app_state: &AppState, command: AlertCommand) -> Resu
                 email,
                 new_secret,
             };
-            let alert = app_state.notices.set_alert(account, params).await?;
-            Ok(Reply::Alert(Some(view(app_state, alert).await?)))
+            let alert = operations.notices.set_alert(account, params).await?;
+            Ok(Reply::Alert(Some(view(operations, alert).await?)))
         }
         AlertCommand::Show { account } => {
-            find(app_state, account).await?;
+            find(operations, account).await?;
             let alert = store.alert(account).await.map_err(Error::internal)?;
             Ok(Reply::Alert(match alert {
-                Some(alert) => Some(view(app_state, alert).await?),
+                Some(alert) => Some(view(operations, alert).await?),
                 None => None,
             }))
         }
@@ -142,19 +142,19 @@ pub(super) async fn execute(app_state: &AppState, command: AlertCommand) -> Resu
             Ok(Reply::Alert(None))
         }
         AlertCommand::List { account } => {
-            find(app_state, account).await?;
+            find(operations, account).await?;
             let found = store.list(account, PAGE).await.map_err(Error::internal)?;
             Ok(Reply::Notices(found.iter().map(NoticeView::of).collect()))
         }
         AlertCommand::Send => {
-            app_state.notices.send_alerts().await;
+            operations.notices.send_alerts().await;
             Ok(Reply::Done)
         }
     }
 }
 
-async fn view(app_state: &AppState, alert: BalanceAlert) -> Result<AlertView, Error> {
-    let secret = app_state.webhook_secrets.of(alert.account).await;
+async fn view(operations: &Operations, alert: BalanceAlert) -> Result<AlertView, Error> {
+    let secret = operations.webhook_secrets.of(alert.account).await;
     let secret = secret.map_err(Error::internal)?.reveal();
     Ok(AlertView {
         account: alert.account,

@@ -4,20 +4,20 @@ use serde_json::to_value;
 use tollgate_storage::{AuditFilter, Member, MemberRole, Role, StorageErrorKind};
 use tollgate_types::{AccountId, AdminId, AuditId, Error, ErrorCode, MemberId};
 
-use super::accounts::{find, no_such_account};
-use super::audited::CommandResult;
-use super::view::Reply;
-use super::view::admin::{AdminView, AuditView, CreatedAdminView, MemberView};
-use crate::wiring::AppState;
+use crate::Operations;
+use crate::accounts::{find, no_such_account};
+use crate::audited::CommandResult;
+use crate::view::Reply;
+use crate::view::admin::{AdminView, AuditView, CreatedAdminView, MemberView};
 
 fn invalid(param: &str, message: &str) -> Error {
     Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 
-pub(super) async fn create_admin(app_state: &AppState, name: String, role: &str) -> Result<Reply, Error> {
+pub(crate) async fn create_admin(operations: &Operations, name: String, role: &str) -> Result<Reply, Error> {
     let message = "'role' must be 'viewer', 'support', 'billing' or 'owner'.";
     let role = Role::parse(role).ok_or_else(|| invalid("role", message))?;
-    let (admin, token) = app_state.admins.create(&name, role).await?;
+    let (admin, token) = operations.admins.create(&name, role).await?;
     Ok(Reply::CreatedAdmin(CreatedAdminView {
         id: admin.id,
         name: admin.name,
@@ -26,31 +26,31 @@ pub(super) async fn create_admin(app_state: &AppState, name: String, role: &str)
     }))
 }
 
-pub(super) async fn list_admins(app_state: &AppState) -> Result<Reply, Error> {
-    let admins = app_state.admins.list().await?;
+pub(crate) async fn list_admins(operations: &Operations) -> Result<Reply, Error> {
+    let admins = operations.admins.list().await?;
     Ok(Reply::Admins(admins.iter().map(AdminView::of).collect()))
 }
 
-pub(super) async fn revoke_admin(app_state: &AppState, id: AdminId) -> Result<Reply, Error> {
-    let admin = app_state.admins.revoke(id).await?;
+pub(crate) async fn revoke_admin(operations: &Operations, id: AdminId) -> Result<Reply, Error> {
+    let admin = operations.admins.revoke(id).await?;
     Ok(Reply::Admin(AdminView::of(&admin)))
 }
 
 /// Returns a page of the audit log, newest first.
-pub(super) async fn audit_log(
-    app_state: &AppState,
+pub(crate) async fn audit_log(
+    operations: &Operations,
     filter: AuditFilter,
     before: Option<AuditId>,
     limit: u32,
 ) -> Result<Reply, Error> {
-    let entries = app_state.storage.audit_log.list(filter, before, limit).await;
+    let entries = operations.storage.audit_log.list(filter, before, limit).await;
     let entries = entries.map_err(Error::internal)?;
     Ok(Reply::Audit(entries.into_iter().map(AuditView::of).collect()))
 }
 
-pub(super) async fn list_members(app_state: &AppState, account: AccountId) -> Result<Reply, Error> {
-    find(app_state, account).await?;
-    let members = app_state
+pub(crate) async fn list_members(operations: &Operations, account: AccountId) -> Result<Reply, Error> {
+    find(operations, account).await?;
+    let members = operations
         .storage
         .members
         .list(account)
@@ -59,21 +59,21 @@ pub(super) async fn list_members(app_state: &AppState, account: AccountId) -> Re
     Ok(Reply::Members(members.iter().map(MemberView::of).collect()))
 }
 
-pub(super) async fn add_member(
-    app_state: &AppState,
+pub(crate) async fn add_member(
+    operations: &Operations,
     account: AccountId,
     email: &str,
     role: &str,
 ) -> Result<Reply, Error> {
-    let now = app_state.clock.now();
+    let now = operations.clock.now();
     let member = Member {
-        id: MemberId::from_u128(app_state.ids.next(now)),
+        id: MemberId::from_u128(operations.ids.next(now)),
         account,
         email: address(email)?,
         role: member_role(role)?,
         created_at: now,
     };
-    let added = app_state.storage.members.add(member.clone()).await;
+    let added = operations.storage.members.add(member.clone()).await;
     added.map_err(|error| match error.kind {
         StorageErrorKind::Conflict => {
             let message = "The account already has a member with this address.";
@@ -84,14 +84,14 @@ pub(super) async fn add_member(
     Ok(Reply::Member(MemberView::of(&member)))
 }
 
-pub(super) async fn set_member_role(
-    app_state: &AppState,
+pub(crate) async fn set_member_role(
+    operations: &Operations,
     account: AccountId,
     id: MemberId,
     role: &str,
 ) -> Result<CommandResult, Error> {
     let role = member_role(role)?;
-    let before = app_state.storage.members.set_role(account, id, role).await;
+    let before = operations.storage.members.set_role(account, id, role).await;
     let before = before.map_err(not_changed)?;
     Ok(CommandResult {
         before: to_value(MemberView::of(&before)).ok(),
@@ -100,12 +100,12 @@ pub(super) async fn set_member_role(
     })
 }
 
-pub(super) async fn remove_member(
-    app_state: &AppState,
+pub(crate) async fn remove_member(
+    operations: &Operations,
     account: AccountId,
     id: MemberId,
 ) -> Result<CommandResult, Error> {
-    let removed = app_state.storage.members.remove(account, id).await;
+    let removed = operations.storage.members.remove(account, id).await;
     let removed = removed.map_err(not_changed)?;
     Ok(CommandResult {
         before: to_value(MemberView::of(&removed)).ok(),

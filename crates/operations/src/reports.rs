@@ -7,9 +7,9 @@ use tollgate_storage::report::{Span, TransferCursor};
 use tollgate_storage::{UsageFilter, UsagePage};
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, HoldId};
 
-use super::accounts::time_of;
-use super::view::{ChargeView, StatementView, TransferView, UsageView};
-use crate::wiring::AppState;
+use crate::Operations;
+use crate::accounts::time_of;
+use crate::view::{ChargeView, StatementView, TransferView, UsageView};
 
 /// Maximum number of rows per page.
 const PAGE: u32 = 500;
@@ -20,8 +20,8 @@ fn invalid(param: &str, message: &str) -> Error {
 
 /// Returns up to 500 transfers of the account in `span`, sorted by entry id and leg, after the
 /// position of `after`.
-pub(super) async fn transfers(
-    app_state: &AppState,
+pub(crate) async fn transfers(
+    operations: &Operations,
     account: AccountId,
     span: Span,
     after: Option<Box<TransferView>>,
@@ -36,7 +36,7 @@ pub(super) async fn transfers(
     let after = after
         .map(|view| place(*view).ok_or_else(|| invalid("after", "'after' is not a transfer.")))
         .transpose()?;
-    let reports = &app_state.storage.reports;
+    let reports = &operations.storage.reports;
     let page = reports.transfers(account, span, after, PAGE).await;
     let page = page.map_err(Error::internal)?;
     Ok(page.iter().map(|row| TransferView::of(account, row)).collect())
@@ -44,8 +44,8 @@ pub(super) async fn transfers(
 
 /// Returns up to `limit` usage rows of the account in `span`, 500 by default, newest first, after
 /// the row `after`.
-pub(super) async fn usage(
-    app_state: &AppState,
+pub(crate) async fn usage(
+    operations: &Operations,
     account: AccountId,
     span: Span,
     after: Option<HoldId>,
@@ -58,12 +58,12 @@ pub(super) async fn usage(
     };
     let limit = limit.unwrap_or(PAGE);
     let page = UsagePage { after, limit };
-    let rows = app_state.storage.usage.list(account, filter, page).await;
+    let rows = operations.storage.usage.list(account, filter, page).await;
     let mut views = Vec::new();
     for row in &rows.map_err(Error::internal)? {
         // Only calls of compositions have parts.
         let parts = match row.price_version == composition_version() {
-            true => app_state.storage.usage.parts(account, row.id).await,
+            true => operations.storage.usage.parts(account, row.id).await,
             false => Ok(Vec::new()),
         };
         views.push(UsageView::of(row, &parts.map_err(Error::internal)?));
@@ -72,17 +72,17 @@ pub(super) async fn usage(
 }
 
 /// Returns the statement of an account for one month. Fails if the month has not started.
-pub(super) async fn statement(
-    app_state: &AppState,
+pub(crate) async fn statement(
+    operations: &Operations,
     account: AccountId,
     month: String,
 ) -> Result<StatementView, Error> {
     let span =
         Month::parse(&month).ok_or_else(|| invalid("month", "Write the month as YYYY-MM, e.g. 2026-11."))?;
-    if span.start > time_of(app_state, account).await? {
+    if span.start > time_of(operations, account).await? {
         return Err(invalid("month", "The month has not started."));
     }
-    let figures = statement::statement(&*app_state.storage.reports, account, span).await;
+    let figures = statement::statement(&*operations.storage.reports, account, span).await;
     let figures = figures.map_err(Error::internal)?;
     let balance = |position: Position| credits(position.balance);
     Ok(StatementView {

@@ -1,14 +1,13 @@
 //! Batches of all accounts, for operators: their progress, without the contents of their requests.
 
 use serde::{Deserialize, Serialize};
-use tollgate_inference::batches::KINDS;
 use tollgate_storage::{Job, JobSearch};
-use tollgate_types::{AccountId, BatchId, Credits, Error, ErrorCode, JobId, Timestamp};
+use tollgate_types::{AccountId, BatchId, Credits, Error, ErrorCode, JobId};
 use utoipa::ToSchema;
 
-use super::accounts::find;
-use super::view::Reply;
-use crate::wiring::AppState;
+use crate::Operations;
+use crate::accounts::find;
+use crate::view::Reply;
 
 /// A batch of requests, with its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -65,16 +64,16 @@ pub struct BatchView {
 
 /// Lists up to `limit` batches of one account or of all, newest first; only those older than
 /// `before`, if set.
-pub(super) async fn list(
-    app_state: &AppState,
+pub(crate) async fn list(
+    operations: &Operations,
     account: Option<AccountId>,
     before: Option<BatchId>,
     limit: u32,
 ) -> Result<Reply, Error> {
     if let Some(account) = account {
-        find(app_state, account).await?;
+        find(operations, account).await?;
     }
-    let mut found = search(app_state, limit, |kind| JobSearch {
+    let mut found = search(operations, limit, |kind| JobSearch {
         account,
         kind,
         before: before.map(job_of),
@@ -83,16 +82,17 @@ pub(super) async fn list(
     .await?;
     found.sort_by_key(|job| std::cmp::Reverse(job.terms.id));
     found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let now = operations.clock.now();
     let mut views = Vec::with_capacity(found.len());
     for job in &found {
-        views.extend(view(app_state, job).await?);
+        views.extend(operations.batches.view(job, now).await?);
     }
     Ok(Reply::Batches(views))
 }
 
 /// Returns a batch of any account.
-pub(super) async fn show(app_state: &AppState, id: BatchId) -> Result<Reply, Error> {
-    let found = search(app_state, 1, |kind| JobSearch {
+pub(crate) async fn show(operations: &Operations, id: BatchId) -> Result<Reply, Error> {
+    let found = search(operations, 1, |kind| JobSearch {
         id: Some(job_of(id)),
         kind,
         ..JobSearch::default()
@@ -100,7 +100,8 @@ pub(super) async fn show(app_state: &AppState, id: BatchId) -> Result<Reply, Err
     .await?;
     let not_found = || Error::new(ErrorCode::NotFound, "There is no such batch.");
     let job = found.first().ok_or_else(not_found)?;
-    let view = view(app_state, job).await?.ok_or_else(not_found)?;
+    let view = operations.batches.view(job, operations.clock.now()).await?;
+    let view = view.ok_or_else(not_found)?;
     Ok(Reply::Batch(Box::new(view)))
 }
 
@@ -110,44 +111,17 @@ fn job_of(id: BatchId) -> JobId {
 
 /// Returns up to `limit` jobs of each kind of batch.
 async fn search(
-    app_state: &AppState,
+    operations: &Operations,
     limit: u32,
     wanted: impl Fn(Option<String>) -> JobSearch,
 ) -> Result<Vec<Job>, Error> {
     let mut found = Vec::new();
-    for kind in KINDS {
-        let jobs = app_state.jobs.search(wanted(Some(kind.to_owned())), limit).await;
+    for kind in operations.batches.kinds() {
+        let jobs = operations
+            .jobs
+            .search(wanted(Some((*kind).to_owned())), limit)
+            .await;
         found.extend(jobs.map_err(Error::internal)?);
     }
     Ok(found)
-}
-
-async fn view(app_state: &AppState, job: &Job) -> Result<Option<BatchView>, Error> {
-    let Some(summary) = app_state.batch_records.summary(job).await? else {
-        return Ok(None);
-    };
-    let age = app_state.clock.now().since(job.created_at);
-    Ok(Some(BatchView {
-        id: summary.id,
-        account: job.account,
-        account_name: None,
-        state: summary.status.to_owned(),
-        endpoint: summary.endpoint.to_owned(),
-        model: job.model.to_string(),
-        total: summary.total,
-        completed: summary.completed,
-        failed: summary.failed,
-        tokens: summary.tokens,
-        held: job.held,
-        cost: job.charge,
-        input_file: summary.input.to_string(),
-        output_file: summary.output.map(|id| id.to_string()),
-        error_file: summary.errors.map(|id| id.to_string()),
-        failure: job.error.as_ref().map(|error| error.message.clone()),
-        created_at: job.created_at.to_rfc3339(),
-        started_at: job.started_at.map(Timestamp::to_rfc3339),
-        ended_at: job.completed_at.map(Timestamp::to_rfc3339),
-        expires_at: summary.expires_at.to_rfc3339(),
-        age_seconds: age.as_secs(),
-    }))
 }

@@ -6,9 +6,9 @@ use serde_json::Value;
 use tollgate_storage::{Admin, AuditEntry, Role};
 use tollgate_types::{AccountId, AdminId, AuditId, Error, RequestId};
 
-use super::permission::Permission;
-use super::{Command, Reply, SubscriptionAction, execute, names};
-use crate::wiring::AppState;
+use crate::Operations;
+use crate::permission::Permission;
+use crate::{Command, Reply, SubscriptionAction, execute, names};
 
 /// Outcome in the audit entries of completed changes.
 const DONE: &str = "done";
@@ -59,11 +59,11 @@ impl Actor {
 }
 
 /// The reply to a command, and the state of the object before the command if it is known.
-pub(super) struct CommandResult {
-    pub(super) reply: Reply,
-    pub(super) before: Option<Value>,
+pub(crate) struct CommandResult {
+    pub(crate) reply: Reply,
+    pub(crate) before: Option<Value>,
     /// Whether the command removed the object in the reply.
-    pub(super) is_gone: bool,
+    pub(crate) is_gone: bool,
 }
 
 impl From<Reply> for CommandResult {
@@ -86,19 +86,26 @@ pub(crate) struct AuditRecord {
     pub(crate) after: Option<Value>,
 }
 
-/// Executes a command if the actor has the permission. Records the change, or the attempted change,
-/// in the audit log.
-pub async fn perform(app_state: &AppState, actor: &Actor, command: Command) -> Result<Reply, Error> {
-    let mut reply = execute_and_record(app_state, actor, command).await?;
-    names::fill(app_state, &mut reply).await;
-    Ok(reply)
+impl Operations {
+    /// Executes a command if the actor has the permission. Records the change, or the attempted
+    /// change, in the audit log.
+    pub async fn execute(&self, actor: &Actor, command: Command) -> Result<Reply, Error> {
+        let mut reply = execute_and_record(self, actor, command).await?;
+        names::fill(self, &mut reply).await;
+        Ok(reply)
+    }
 }
 
-/// Like [`perform`], but without the display names of accounts, which the audit log does not store.
-async fn execute_and_record(app_state: &AppState, actor: &Actor, command: Command) -> Result<Reply, Error> {
+/// Like [`Operations::execute`], but without the display names of accounts, which the audit log does
+/// not store.
+async fn execute_and_record(
+    operations: &Operations,
+    actor: &Actor,
+    command: Command,
+) -> Result<Reply, Error> {
     let audit_record = audit_record(&command);
     let done = match Permission::check(actor.role, &command) {
-        Ok(()) => execute::execute(app_state, actor, command).await,
+        Ok(()) => execute::execute(operations, actor, command).await,
         Err(denied) => Err(denied),
     };
     let Some(audit_record) = audit_record else {
@@ -119,12 +126,12 @@ async fn execute_and_record(app_state: &AppState, actor: &Actor, command: Comman
                 after: reply.recorded().filter(|_| !is_gone),
                 ..audit_record
             };
-            write_audit_record(app_state, actor, completed_record, DONE).await?;
+            write_audit_record(operations, actor, completed_record, DONE).await?;
             Ok(reply)
         }
         Err(error) => {
             // The caller receives the failure even if its audit entry cannot be written.
-            let _ = write_audit_record(app_state, actor, audit_record, error.code.as_str()).await;
+            let _ = write_audit_record(operations, actor, audit_record, error.code.as_str()).await;
             Err(error)
         }
     }
@@ -132,15 +139,15 @@ async fn execute_and_record(app_state: &AppState, actor: &Actor, command: Comman
 
 /// Appends an entry to the audit log. If the write fails, the server's log contains the entry.
 pub(crate) async fn write_audit_record(
-    app_state: &AppState,
+    operations: &Operations,
     actor: &Actor,
     audit_record: AuditRecord,
     outcome: &str,
 ) -> Result<(), Error> {
-    let at = app_state.clock.now();
+    let at = operations.clock.now();
     let text = |value: Option<Value>| value.map(|value| value.to_string());
     let entry = AuditEntry {
-        id: AuditId::from_u128(app_state.ids.next(at)),
+        id: AuditId::from_u128(operations.ids.next(at)),
         at,
         actor: actor.name.clone(),
         actor_id: actor.id,
@@ -153,7 +160,7 @@ pub(crate) async fn write_audit_record(
         request: actor.request,
         outcome: outcome.to_owned(),
     };
-    let written = app_state.storage.audit_log.append(entry.clone()).await;
+    let written = operations.storage.audit_log.append(entry.clone()).await;
     written.map_err(|error| {
         tracing::error!(%error, ?entry, "the audit log could not be written");
         Error::internal(error)

@@ -7,11 +7,11 @@ use tollgate_storage::{Grant, Lot, LotKind, LotTerms, NewRefund, RefundOutcome, 
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, RequestId, Timestamp};
 
-use super::GrantParams;
-use super::accounts::{no_such_account, time_of};
-use super::execute::balance;
-use super::view::{BalanceView, GrantedView, LotView, RefundView, WithdrawalView};
-use crate::wiring::AppState;
+use crate::GrantParams;
+use crate::Operations;
+use crate::accounts::{no_such_account, time_of};
+use crate::execute::balance;
+use crate::view::{BalanceView, GrantedView, LotView, RefundView, WithdrawalView};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -23,25 +23,25 @@ const MAX_TEXT_CHARS: usize = 200;
 
 /// Adds credits to an account. A repeated grant with the same key and terms adds nothing and
 /// returns the first grant; different terms are an error.
-pub(super) async fn grant(
-    app_state: &AppState,
+pub(crate) async fn grant(
+    operations: &Operations,
     account: AccountId,
     params: GrantParams,
 ) -> Result<GrantedView, Error> {
     if params.amount <= Credits::ZERO {
         return Err(invalid("amount", "'amount' must be above 0."));
     }
-    let now = time_of(app_state, account).await?;
+    let now = time_of(operations, account).await?;
     let key = text("id", params.key.clone())?;
     let id = match key.as_str() {
-        "" => TransferId::from_u128(app_state.ids.next(now)),
+        "" => TransferId::from_u128(operations.ids.next(now)),
         key => grant_id(account, key),
     };
     let (amount, is_relative) = (params.amount, params.expires_in_days.is_some());
     let terms = terms(params, now)?;
     let before = match key.is_empty() {
         true => None,
-        false => granted_before(app_state, account, id).await?,
+        false => granted_before(operations, account, id).await?,
     };
     if let Some(lot) = before {
         let is_same = lot.amount == amount && same_terms(&lot.terms, &terms, is_relative);
@@ -49,7 +49,7 @@ pub(super) async fn grant(
             let message = "This id belongs to a different grant. Use another id, or repeat the same grant.";
             Error::new(ErrorCode::Conflict, message).with_param("id")
         })?;
-        return Ok(granted(&lot, balance(app_state, account).await?, true));
+        return Ok(granted(&lot, balance(operations, account).await?, true));
     }
     let lot = Lot::new(id, account, amount, terms, now);
     let grant = Grant {
@@ -59,7 +59,7 @@ pub(super) async fn grant(
         at: now,
         terms: lot.terms.clone(),
     };
-    let stored = app_state.storage.ledger.grant(grant).await;
+    let stored = operations.storage.ledger.grant(grant).await;
     let balance = stored.map_err(|error| match error.kind {
         StorageErrorKind::Conflict => invalid("amount", "The balance would be too large."),
         _ => no_such_account(error),
@@ -68,14 +68,14 @@ pub(super) async fn grant(
 }
 
 async fn granted_before(
-    app_state: &AppState,
+    operations: &Operations,
     account: AccountId,
     id: TransferId,
 ) -> Result<Option<Lot>, Error> {
-    let lots = app_state
+    let lots = operations
         .storage
         .lots
-        .lots(account, time_of(app_state, account).await?)
+        .lots(account, time_of(operations, account).await?)
         .await;
     let lots = lots.map_err(no_such_account)?;
     Ok(lots.into_iter().find(|lot| lot.id == id))
@@ -111,7 +111,7 @@ fn granted(lot: &Lot, balance: BalanceView, repeated: bool) -> GrantedView {
 
 /// Returns the time that is `days` after `now`. Fails unless `days` is from 1 to
 /// [`MAX_EXPIRY_DAYS`].
-pub(super) fn in_days(now: Timestamp, days: u32) -> Result<Timestamp, Error> {
+pub(crate) fn in_days(now: Timestamp, days: u32) -> Result<Timestamp, Error> {
     match days {
         1..=MAX_EXPIRY_DAYS => Ok(now.plus(DAY * days)),
         _ => Err(invalid(
@@ -163,12 +163,16 @@ fn invalid(param: &str, message: impl Into<String>) -> Error {
 }
 
 /// Lists the lots of an account in spending order. With `all`, the list includes used-up lots.
-pub(super) async fn lots(app_state: &AppState, account: AccountId, all: bool) -> Result<Vec<LotView>, Error> {
-    balance(app_state, account).await?;
-    let lots = app_state
+pub(crate) async fn lots(
+    operations: &Operations,
+    account: AccountId,
+    all: bool,
+) -> Result<Vec<LotView>, Error> {
+    balance(operations, account).await?;
+    let lots = operations
         .storage
         .lots
-        .lots(account, time_of(app_state, account).await?)
+        .lots(account, time_of(operations, account).await?)
         .await;
     let lots = lots.map_err(no_such_account)?;
     let shown = |lot: &&Lot| all || lot.remaining > Credits::ZERO;
@@ -176,21 +180,21 @@ pub(super) async fn lots(app_state: &AppState, account: AccountId, all: bool) ->
 }
 
 /// The call, the amount and the idempotency key of a refund.
-pub(super) struct RefundParams {
+pub(crate) struct RefundParams {
     /// Id of the request that made the call.
-    pub(super) request: RequestId,
+    pub(crate) request: RequestId,
     /// Account that must own the call; `None` accepts any.
-    pub(super) account: Option<AccountId>,
+    pub(crate) account: Option<AccountId>,
     /// Credits to refund; `None` for the full refundable amount.
-    pub(super) amount: Option<Credits>,
+    pub(crate) amount: Option<Credits>,
     /// Note for operators.
-    pub(super) reason: Option<String>,
+    pub(crate) reason: Option<String>,
     /// Idempotency key of the refund. If `None`, the amount identifies the refund.
-    pub(super) key: Option<String>,
+    pub(crate) key: Option<String>,
 }
 
 /// Refunds the charge of a call, or a part of it.
-pub(super) async fn refund(app_state: &AppState, params: RefundParams) -> Result<RefundView, Error> {
+pub(crate) async fn refund(operations: &Operations, params: RefundParams) -> Result<RefundView, Error> {
     let RefundParams {
         request,
         account,
@@ -207,7 +211,7 @@ pub(super) async fn refund(app_state: &AppState, params: RefundParams) -> Result
         (_, Some(amount)) => format!("amount {amount}"),
         (_, None) => "all".to_owned(),
     };
-    let row = app_state.storage.usage.of_request(request).await;
+    let row = operations.storage.usage.of_request(request).await;
     let row = row.map_err(Error::internal)?;
     let row = row.filter(|row| account.is_none_or(|account| account == row.account));
     let row = row.ok_or_else(|| {
@@ -220,9 +224,9 @@ pub(super) async fn refund(app_state: &AppState, params: RefundParams) -> Result
         hold: row.id,
         amount,
         reason,
-        at: time_of(app_state, row.account).await?,
+        at: time_of(operations, row.account).await?,
     };
-    let outcome = app_state
+    let outcome = operations
         .storage
         .lots
         .refund(new)
@@ -260,8 +264,8 @@ fn not_refundable(row: &UsageRow, refundable: Credits) -> Error {
 }
 
 /// Withdraws the unused part of a purchase or promotion. Fails if it has no unused credits.
-pub(super) async fn refund_grant(app_state: &AppState, id: TransferId) -> Result<WithdrawalView, Error> {
-    let (lots, now) = (&app_state.storage.lots, app_state.clock.now());
+pub(crate) async fn refund_grant(operations: &Operations, id: TransferId) -> Result<WithdrawalView, Error> {
+    let (lots, now) = (&operations.storage.lots, operations.clock.now());
     let withdrawal = lots.withdraw(id, Credits::MAX, now).await;
     let withdrawal = withdrawal.map_err(|error| match error.kind {
         StorageErrorKind::NotFound => {

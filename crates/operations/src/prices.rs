@@ -2,19 +2,19 @@
 //! define the prices. The storage records when each version of the prices took effect.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use serde_json::json;
 use tollgate_catalog::lint::{Jump, jumps};
-use tollgate_catalog::{Snapshot, price_version};
+use tollgate_catalog::{COMPOSITION, Model, Snapshot, composition_version, price_version};
 use tollgate_storage::{PriceChange, PriceRecord};
-use tollgate_types::{AuditId, Credits, Error, ErrorCode, PriceVersion, Prices};
+use tollgate_types::{AuditId, Credits, Error, ErrorCode, PriceVersion, Prices, Timestamp};
 
-use super::Actor;
-use super::audited::{AuditRecord, write_audit_record};
-use super::view::Reply;
-use super::view::prices::{MovedView, PriceChangeView, PriceCheckView, PriceView};
-use crate::assemble::price_records;
-use crate::wiring::AppState;
+use crate::Actor;
+use crate::Operations;
+use crate::audited::{AuditRecord, write_audit_record};
+use crate::view::Reply;
+use crate::view::prices::{MovedView, PriceChangeView, PriceCheckView, PriceView};
 
 /// Maximum number of listed price changes.
 const MAX_HISTORY: u32 = 100;
@@ -25,7 +25,7 @@ const MAX_NAMED_JUMPS: usize = 3;
 pub type PriceTable = BTreeMap<String, Credits>;
 
 /// Returns prices by the names that the settings use.
-pub(super) fn table(prices: &Prices) -> PriceTable {
+pub(crate) fn table(prices: &Prices) -> PriceTable {
     prices.entries().collect()
 }
 
@@ -37,13 +37,18 @@ pub fn tables(snapshot: &Snapshot) -> BTreeMap<String, PriceTable> {
         .collect()
 }
 
-pub(super) async fn list(app_state: &AppState) -> Result<Reply, Error> {
-    let records = app_state.storage.prices.active().await.map_err(Error::internal)?;
+pub(crate) async fn list(operations: &Operations) -> Result<Reply, Error> {
+    let records = operations
+        .storage
+        .prices
+        .active()
+        .await
+        .map_err(Error::internal)?;
     Ok(Reply::Prices(records.iter().map(PriceView::of).collect()))
 }
 
-pub(super) async fn history(app_state: &AppState, model: &str) -> Result<Reply, Error> {
-    let changes = app_state.storage.prices.history(model, MAX_HISTORY).await;
+pub(crate) async fn history(operations: &Operations, model: &str) -> Result<Reply, Error> {
+    let changes = operations.storage.prices.history(model, MAX_HISTORY).await;
     let changes = changes.map_err(Error::internal)?;
     if changes.is_empty() {
         let message = "No prices are recorded for a model of this name.";
@@ -80,10 +85,15 @@ impl MovedPrice {
 }
 
 async fn moved(
-    app_state: &AppState,
+    operations: &Operations,
     proposed: impl Iterator<Item = (String, Prices)>,
 ) -> Result<Vec<MovedPrice>, Error> {
-    let active = app_state.storage.prices.active().await.map_err(Error::internal)?;
+    let active = operations
+        .storage
+        .prices
+        .active()
+        .await
+        .map_err(Error::internal)?;
     let mut active: HashMap<String, PriceRecord> = active
         .into_iter()
         .map(|record| (record.model.clone(), record))
@@ -103,8 +113,8 @@ async fn moved(
 
 /// Compares proposed prices with the current ones. With `force`, applies them, regardless of the
 /// size of the changes.
-pub(super) async fn check(
-    app_state: &AppState,
+pub(crate) async fn check(
+    operations: &Operations,
     actor: &str,
     proposed: BTreeMap<String, PriceTable>,
     force: bool,
@@ -119,18 +129,18 @@ pub(super) async fn check(
         let prices = prices.map_err(|error| Error::new(ErrorCode::InvalidParameter, error.to_string()))?;
         parsed.push((model, prices));
     }
-    let moved = moved(app_state, parsed.into_iter()).await?;
+    let moved = moved(operations, parsed.into_iter()).await?;
     let changes: Vec<MovedView> = moved.iter().map(MovedPrice::view).collect();
     let clean = changes.iter().all(|change| change.jumps.is_empty());
     if force {
-        let now = app_state.clock.now();
+        let now = operations.clock.now();
         let records = moved.iter().map(|moved| PriceRecord {
             version: moved.version,
             model: moved.model.clone(),
             prices: moved.after,
             created_at: now,
         });
-        store_prices(app_state, actor, records.collect(), &moved).await?;
+        store_prices(operations, actor, records.collect(), &moved).await?;
     }
     Ok(Reply::PriceCheck(PriceCheckView {
         clean,
@@ -142,10 +152,10 @@ pub(super) async fn check(
 /// Stores the prices of a snapshot and makes them current, so that every charge can be traced to
 /// its prices. Records the changes of existing prices in the audit log. Fails without any change if
 /// a price changes by more than a factor of ten, or to or from zero.
-pub async fn activate(app_state: &AppState, snapshot: &Snapshot, actor: &Actor) -> Result<(), Error> {
+pub async fn activate(operations: &Operations, snapshot: &Snapshot, actor: &Actor) -> Result<(), Error> {
     let models = snapshot.models().iter();
     let proposed = models.map(|model| (model.id.to_string(), model.prices));
-    let moved = moved(app_state, proposed).await?;
+    let moved = moved(operations, proposed).await?;
     let far_jumps: Vec<String> = moved.iter().flat_map(describe_jumps).collect();
     if !far_jumps.is_empty() {
         let named = far_jumps
@@ -163,8 +173,8 @@ pub async fn activate(app_state: &AppState, snapshot: &Snapshot, actor: &Actor) 
         );
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("prices"));
     }
-    let records = price_records(snapshot, app_state.clock.now());
-    store_prices(app_state, actor.name(), records, &moved).await?;
+    let records = price_records(snapshot, operations.clock.now());
+    store_prices(operations, actor.name(), records, &moved).await?;
     for moved in moved.iter().filter(|moved| moved.before.is_some()) {
         let view = moved.view();
         let audit_record = AuditRecord {
@@ -174,7 +184,7 @@ pub async fn activate(app_state: &AppState, snapshot: &Snapshot, actor: &Actor) 
             after: Some(json!(view.after)),
             ..AuditRecord::default()
         };
-        write_audit_record(app_state, actor, audit_record, "done").await?;
+        write_audit_record(operations, actor, audit_record, "done").await?;
     }
     Ok(())
 }
@@ -188,20 +198,39 @@ fn describe_jumps(moved: &MovedPrice) -> Vec<String> {
 }
 
 async fn store_prices(
-    app_state: &AppState,
+    operations: &Operations,
     actor: &str,
     records: Vec<PriceRecord>,
     moved: &[MovedPrice],
 ) -> Result<(), Error> {
-    let now = app_state.clock.now();
+    let now = operations.clock.now();
     let change = |moved: &MovedPrice| PriceChange {
-        id: AuditId::from_u128(app_state.ids.next(now)),
+        id: AuditId::from_u128(operations.ids.next(now)),
         model: moved.model.clone(),
         version: moved.version,
         at: now,
         actor: actor.to_owned(),
     };
     let changes = moved.iter().map(change).collect();
-    let stored = app_state.storage.prices.activate(records, changes).await;
+    let stored = operations.storage.prices.activate(records, changes).await;
     stored.map_err(Error::internal)
+}
+
+/// Returns the price versions of a catalog, including those of test models and of compositions.
+/// They must be recorded before any charge.
+fn price_records(snapshot: &Snapshot, now: Timestamp) -> Vec<PriceRecord> {
+    let record = |model: &Arc<Model>| PriceRecord {
+        version: model.price_version,
+        model: model.id.to_string(),
+        prices: model.prices,
+        created_at: now,
+    };
+    let models = snapshot.models().iter().chain(snapshot.for_tests().models());
+    let composition = PriceRecord {
+        version: composition_version(),
+        model: COMPOSITION.to_owned(),
+        prices: Prices::free(),
+        created_at: now,
+    };
+    models.map(record).chain([composition]).collect()
 }

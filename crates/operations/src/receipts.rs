@@ -17,8 +17,8 @@ use tollgate_types::{
     AccountId, Credits, Error, ErrorCode, HoldId, PriceVersion, RequestId, Timestamp, Usage,
 };
 
-use super::view::TransferView;
-use crate::wiring::AppState;
+use crate::Operations;
+use crate::view::TransferView;
 
 /// Maximum number of transfers of one call.
 const MAX_LEGS: u32 = 32;
@@ -231,25 +231,25 @@ pub struct ChainView {
 }
 
 /// Recomputes the charges in `scope` and compares them with the recorded ones.
-pub(super) async fn audit(app_state: &AppState, scope: Scope) -> Result<LedgerAuditView, Error> {
-    let report = audit_ledger(&*app_state.storage.ledger, scope).await;
+pub(crate) async fn audit(operations: &Operations, scope: Scope) -> Result<LedgerAuditView, Error> {
+    let report = audit_ledger(&*operations.storage.ledger, scope).await;
     Ok(LedgerAuditView::from(&report.map_err(Error::internal)?))
 }
 
 /// Returns the receipt of the call that a request made.
-pub(super) async fn receipt(app_state: &AppState, request: RequestId) -> Result<ReceiptView, Error> {
-    let storage = &app_state.storage;
+pub(crate) async fn receipt(operations: &Operations, request: RequestId) -> Result<ReceiptView, Error> {
+    let storage = &operations.storage;
     let row = storage.usage.of_request(request).await.map_err(Error::internal)?;
     let row =
         row.ok_or_else(|| Error::new(ErrorCode::NotFound, "No such call, or the call is still running."))?;
-    let own = prices(app_state, row.price_version).await?.cost(&row.usage);
+    let own = prices(operations, row.price_version).await?.cost(&row.usage);
     let parts = storage.usage.parts(row.account, row.id).await;
     let mut priced = Vec::new();
     for part in parts.map_err(Error::internal)? {
-        let cost = prices(app_state, part.price_version).await?.cost(&part.usage);
+        let cost = prices(operations, part.price_version).await?.cost(&part.usage);
         priced.push((part, cost));
     }
-    let requests = requests(app_state, &row).await?;
+    let requests = requests(operations, &row).await?;
     let before = TransferCursor {
         entry: row.id.as_u128().wrapping_sub(1),
         leg: Leg::RefundAllowance,
@@ -267,8 +267,8 @@ pub(super) async fn receipt(app_state: &AppState, request: RequestId) -> Result<
 
 /// Recomputes the cost of a batch's requests. Returns `None` for other calls, and for a crashed
 /// batch, whose requests are not charged.
-async fn requests(app_state: &AppState, row: &UsageRow) -> Result<Option<Requests>, Error> {
-    let lines = app_state.storage.batches.charged(row.account, row.id).await;
+async fn requests(operations: &Operations, row: &UsageRow) -> Result<Option<Requests>, Error> {
+    let lines = operations.storage.batches.charged(row.account, row.id).await;
     let lines = lines.map_err(Error::internal)?;
     if lines.is_empty() || row.outcome == Outcome::Crashed {
         return Ok(None);
@@ -283,7 +283,7 @@ async fn requests(app_state: &AppState, row: &UsageRow) -> Result<Option<Request
     for line in lines {
         let list = match lists.entry(line.price_version) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(prices(app_state, line.price_version).await?),
+            Entry::Vacant(unknown) => unknown.insert(prices(operations, line.price_version).await?),
         };
         let cost = list.batch_cost(&line.usage);
         let charge = i128::from(line.charge.nanos());
@@ -307,8 +307,8 @@ struct Requests {
     matches: bool,
 }
 
-async fn prices(app_state: &AppState, version: PriceVersion) -> Result<PriceList, Error> {
-    let record = app_state
+async fn prices(operations: &Operations, version: PriceVersion) -> Result<PriceList, Error> {
+    let record = operations
         .storage
         .prices
         .get(version)

@@ -5,7 +5,7 @@ use serde_json::{Value, json, to_value};
 use tollgate_types::AccountId;
 
 use super::Reply;
-use crate::control::alerts::AlertView;
+use crate::alerts::AlertView;
 
 impl Reply {
     /// Returns the account of the changed object, if the reply contains it.
@@ -80,8 +80,8 @@ mod tests {
     use tollgate_types::{AdminId, KeyId};
 
     use super::*;
-    use crate::control::view::CreatedKeyView;
-    use crate::control::view::admin::CreatedAdminView;
+    use crate::view::CreatedKeyView;
+    use crate::view::admin::CreatedAdminView;
 
     #[test]
     fn secrets_are_not_recorded() {
