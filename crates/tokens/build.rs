@@ -1,6 +1,6 @@
 //! Compresses the token tables for the binary. The tables of `bpe-openai` have 47 MB. They contain
-//! searchers that counting does not use, which are replaced by empty ones, and fields that follow
-//! from others.
+//! searchers that counting does not use, which this script replaces by empty ones, and fields that
+//! can be computed from other fields.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -46,7 +46,8 @@ fn read(bpe: &BytePairEncoding) -> Result<Table, Box<dyn Error>> {
     Ok(rmp_serde::from_slice(&rmp_serde::to_vec(bpe)?)?)
 }
 
-/// Returns the content that `unpacked` in `src/lib.rs` reads: numbers, then the parts.
+/// Returns the content that `unpacked` in `src/lib.rs` reads: numbers, then the fields of the
+/// table.
 fn packed(table: &Table) -> Result<Vec<u8>, Box<dyn Error>> {
     if table.pair_lookup != pairs(&table.split_table) {
         return Err("the pairs of tokens do not follow from the split table".into());
@@ -80,8 +81,8 @@ fn numbers(numbers: impl Iterator<Item = u32>) -> Vec<u8> {
     transposed(&bytes, size_of::<u32>())
 }
 
-/// Returns all first bytes of the items of this size, then all second bytes, and so on. Bytes after
-/// the last whole item stay at the end.
+/// Transposes items of `size` bytes: returns the first bytes of all items, then all second bytes,
+/// and so on. Bytes after the last complete item remain at the end.
 fn transposed(bytes: &[u8], size: usize) -> Vec<u8> {
     let items = bytes.chunks_exact(size);
     let rest = items.remainder();

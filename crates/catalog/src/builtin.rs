@@ -1,4 +1,5 @@
-//! The catalog in the binary: well-known models of the main providers, and the simulator's models.
+//! The default catalog in the binary: well-known models of the main providers, and the simulator's
+//! models.
 
 use std::collections::BTreeMap;
 
@@ -29,17 +30,17 @@ pub struct BuiltinModel {
     /// Kind of the model; `type` in the file.
     #[serde(rename = "type")]
     pub kind: ModelKind,
-    /// ISO 8601 date, or `-` where it is not verified.
+    /// Release date (ISO 8601), or `-` if it is not verified.
     pub release_date: String,
-    /// Input and output together, in tokens.
+    /// Maximum number of input and output tokens together.
     pub context_window: Option<u64>,
-    /// Max tokens of one answer.
+    /// Maximum number of output tokens of a response.
     pub max_output_tokens: Option<u64>,
-    /// Max length of the vectors of an embedding model.
+    /// Maximum length of the vectors of an embedding model.
     pub dimensions: Option<u64>,
-    /// Kinds of input.
+    /// Kinds of content that the model accepts.
     pub input: Vec<Modality>,
-    /// Kinds of output.
+    /// Kinds of content that the model generates.
     pub output: Vec<Modality>,
     /// Strictest structured output that the model supports.
     pub structured_output: StructuredOutput,
@@ -47,23 +48,23 @@ pub struct BuiltinModel {
     pub tools: bool,
     /// Whether the model reasons before it answers.
     pub reasoning: bool,
-    /// How a request controls reasoning; absent where not verified.
+    /// Control of reasoning in requests; absent if not verified.
     pub reasoning_control: Option<ReasoningControl>,
-    /// Reasoning efforts that the model accepts; absent where not verified.
+    /// Reasoning efforts that the model accepts; absent if not verified.
     #[serde(default)]
     pub reasoning_efforts: Vec<Effort>,
     /// Whether the model accepts system messages within the conversation in its provider's format;
-    /// absent where not verified.
+    /// absent if not verified.
     pub system_turns: Option<bool>,
-    /// Whether the model accepts `temperature`, `top_p` and `top_k`; absent where not verified.
+    /// Whether the model accepts `temperature`, `top_p` and `top_k`; absent if not verified.
     pub sampling: Option<bool>,
-    /// Tokenizer of its text; absent where not published.
+    /// Tokenizer of the model; absent if not published.
     pub tokenizer: Option<Tokenizer>,
-    /// Tokens that the provider adds around the messages; absent where not documented.
+    /// Tokens that the provider adds around the messages; absent if not documented.
     pub framing: Option<Framing>,
-    /// Source of the figures.
+    /// Source of the row's values, such as the provider's documentation.
     pub source: String,
-    /// Date on which the figures were checked, or `-`.
+    /// Date on which the values were compared with the source, or `-`.
     pub checked: String,
     /// Other ids of the same model.
     #[serde(default)]
@@ -72,12 +73,13 @@ pub struct BuiltinModel {
     pub prices: Option<PricesEntry>,
     /// Media parameters of an image or video model.
     pub media: Option<MediaEntry>,
-    /// Provider preset → the model's name there, the vendor's own preset first.
+    /// For each provider preset, the model's name at that provider. The vendor's own preset is
+    /// first.
     #[serde(default)]
     pub upstream: BTreeMap<String, String>,
 }
 
-/// Every row of the data files.
+/// Parses all rows of the data files.
 pub fn models() -> Result<Vec<BuiltinModel>, toml::de::Error> {
     let mut rows = toml::from_str::<File>(MODELS)?.model;
     rows.extend(toml::from_str::<File>(SIMULATOR)?.model);

@@ -1,4 +1,4 @@
-//! Which models a plan covers.
+//! Coverage of models by plans.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub(crate) fn not_covered_by(id: &str, plans: &BTreeMap<String, Vec<String>>) ->
     without.map(|(name, _)| Arc::from(name.as_str())).collect()
 }
 
-/// Whether the pattern matches the whole text; `*` matches any text, also none.
+/// Whether the pattern matches the whole text; `*` matches any text, including none.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, mut rest)) = pattern.split_once('*') else {
         return pattern == text;

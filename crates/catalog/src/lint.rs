@@ -3,13 +3,13 @@
 
 use tollgate_types::{Credits, Prices, Unit};
 
-/// Max factor of a change that is not reported, up or down.
+/// Largest factor of a change, up or down, that is not reported.
 const MAX_RATIO: i128 = 10;
 
-/// A price change by more than the max factor.
+/// A price change by more than a factor of 10, or from or to zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jump {
-    /// The class. A price of long prompts also names the threshold in tokens: `input>272000`.
+    /// Price class. For a price of long prompts, also the threshold in tokens: `input>272000`.
     pub class: String,
     /// Old price per 1,000,000 units.
     pub before: Credits,
@@ -54,7 +54,7 @@ impl Jump {
 mod tests {
     use super::*;
 
-    /// Prices by their written names.
+    /// Names of price classes with their prices.
     type Written = &'static [(&'static str, &'static str)];
 
     fn prices(entries: Written) -> Prices {
@@ -87,7 +87,7 @@ mod tests {
             (&[("input", "0")], &[("input", "0.000000001")], &["input"]),
             (&[("input", "1")], &[("input", "0")], &["input"]),
             (&[("input", "0")], &[("input", "0")], &[]),
-            // A class that gets its own price changes from the price of its parent class.
+            // A class that receives its own price changes from the price of its parent class.
             (&[("input", "1")], &[("input", "1"), ("cache_read", "0.1")], &[]),
             (
                 &[("input", "1")],

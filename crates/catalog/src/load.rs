@@ -16,23 +16,24 @@ use crate::model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOut
 use crate::snapshot::Snapshot;
 use crate::template::{self, TemplateEntry};
 
-/// Prices in the configuration: class → credits per 1,000,000 units, as decimal strings.
+/// Prices in the configuration: credits per 1,000,000 units by class, as decimal strings.
 pub type PricesEntry = BTreeMap<String, Credits>;
 
-/// A `[models."maker/name"]` block. Missing settings come from the records of its targets; with
-/// several targets, from the values that they share. Prices and media factors are not inherited.
+/// A `[models."maker/name"]` block. Missing settings are inherited from the records of its targets;
+/// with several targets, from the values that they share. Prices and media factors are not
+/// inherited.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelEntry {
     /// Targets of the model: `"provider/model"`, or a table with a weight. A block without targets
-    /// changes a model of the default catalog.
+    /// changes settings of a model in the default catalog.
     pub targets: Vec<TargetEntry>,
-    /// Kind of the model; `chat` unless known.
+    /// Kind of the model. Default: the kind in the targets' records, else `chat`.
     #[serde(rename = "type")]
     pub kind: Option<ModelKind>,
-    /// Credits per 1,000,000 tokens by class.
+    /// Credits per 1,000,000 units by price class.
     pub prices: Option<PricesEntry>,
-    /// Context window, max output and vector length.
+    /// Context window, maximum number of output tokens, and vector length.
     pub limits: LimitsEntry,
     /// Media parameters of an image or video model.
     pub media: Option<MediaEntry>,
@@ -40,7 +41,7 @@ pub struct ModelEntry {
     pub display_name: Option<String>,
     /// Release date as an ISO 8601 date.
     pub release_date: Option<String>,
-    /// Kinds of input.
+    /// Kinds of content that the model accepts.
     pub input: Option<Vec<Modality>>,
     /// Strictest structured output that the model supports.
     pub structured_output: Option<StructuredOutput>,
@@ -48,8 +49,8 @@ pub struct ModelEntry {
     pub tools: Option<bool>,
     /// Whether the model reasons before it answers.
     pub reasoning: Option<bool>,
-    /// How a request controls reasoning. If this and the three settings below are missing, the row
-    /// of the default catalog that a target is a version of applies.
+    /// Control of reasoning in requests. This and the next three settings have the same default:
+    /// the value in the row of the default catalog that the target is a version of.
     pub reasoning_control: Option<ReasoningControl>,
     /// Reasoning efforts that the model accepts.
     pub reasoning_efforts: Option<Vec<Effort>>,
@@ -57,12 +58,12 @@ pub struct ModelEntry {
     pub system_turns: Option<bool>,
     /// Whether the model accepts `temperature`, `top_p` and `top_k`.
     pub sampling: Option<bool>,
-    /// Tokenizer of its text. Default: that of the default catalog's model which the targets are
-    /// versions of.
+    /// Tokenizer of the model. Default: that of the model in the default catalog that the targets
+    /// are versions of.
     pub tokenizer: Option<Tokenizer>,
     /// Tokens that the provider adds around the messages.
     pub framing: Option<Framing>,
-    /// Whether the model is offered.
+    /// Whether requests can use the model.
     pub enabled: Option<bool>,
 }
 
@@ -70,19 +71,19 @@ pub struct ModelEntry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsEntry {
-    /// Max tokens of input and output together.
+    /// Maximum number of input and output tokens together.
     pub context_window: Option<u64>,
-    /// Max tokens of one answer.
+    /// Maximum number of output tokens of a response.
     pub max_output_tokens: Option<u64>,
-    /// Max length of the vectors of an embedding model.
+    /// Maximum length of the vectors of an embedding model.
     pub dimensions: Option<u64>,
 }
 
-/// One way to reach a model.
+/// A target of a model: a provider, the model's name there, and an optional weight.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum TargetEntry {
-    /// `"provider/model"`.
+    /// A text such as `"provider/model"`, without a weight.
     Short(String),
     /// A table, which may have a weight.
     Long {
@@ -90,14 +91,14 @@ pub enum TargetEntry {
         provider: String,
         /// The model's name at the provider.
         model: String,
-        /// Relative share of the traffic; a target without a weight is a fallback of those with
-        /// one.
+        /// Relative share of the traffic. Targets without a weight are fallbacks of those with one.
         weight: Option<u32>,
     },
 }
 
 impl TargetEntry {
-    /// Provider, model name there and weight; `None` for a text without a provider or a model.
+    /// Returns the provider, the model's name there and the weight; `None` for a text without a
+    /// provider or a model.
     fn parts(&self) -> Option<(&str, &str, Option<u32>)> {
         match self {
             TargetEntry::Short(text) => {
@@ -127,13 +128,14 @@ impl fmt::Display for TargetEntry {
 pub struct EnabledProvider {
     /// Name of its configuration block.
     pub name: String,
-    /// Its preset: the key of `upstream` in the data files.
+    /// Name of its preset: the key of `upstream` in the data files.
     pub preset: String,
-    /// Whether its answers are simulated.
+    /// Whether its responses are simulated.
     pub simulated: bool,
-    /// Price of its models that have no other; `None` makes such models unroutable.
+    /// Price of its models that have no other price. If `None`, listed models without a price are
+    /// not added, and a block without a price is an error.
     pub default_price: Option<PricesEntry>,
-    /// Models of the provider's own list.
+    /// Models in the list that the provider returned.
     pub discovered: Vec<Discovered>,
 }
 
@@ -142,26 +144,27 @@ pub struct EnabledProvider {
 pub struct Discovered {
     /// The model's name at the provider.
     pub name: String,
-    /// Input and output together, in tokens.
+    /// Maximum number of input and output tokens together.
     pub context_window: Option<u64>,
-    /// Max tokens of one answer.
+    /// Maximum number of output tokens of a response.
     pub max_output_tokens: Option<u64>,
-    /// Kinds of input; `None` if the list does not report them.
+    /// Kinds of content that the model accepts; `None` if the list does not report them.
     pub input: Option<Vec<Modality>>,
 }
 
 /// All inputs of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct CatalogInput {
-    /// In the order of the configuration: the first provider wins a bare name.
+    /// Enabled providers in the order of the configuration. Of several providers, the first one
+    /// claims a bare name.
     pub providers: Vec<EnabledProvider>,
-    /// Configured providers that are not enabled: block name → reason.
+    /// Reason for each configured provider that is not enabled, by the name of its block.
     pub unavailable: BTreeMap<String, String>,
-    /// `[models.…]` blocks by id.
+    /// `[models.…]` blocks by model id.
     pub models: BTreeMap<String, ModelEntry>,
-    /// `[aliases]`: alias → id.
+    /// `[aliases]`: model id by alias.
     pub aliases: BTreeMap<String, String>,
-    /// Plan → patterns of the model ids that it covers; `*` matches any text.
+    /// For each plan, the patterns of the model ids that it covers; `*` matches any text.
     pub plans: BTreeMap<String, Vec<String>>,
     /// `[templates.…]` blocks by slug.
     pub templates: BTreeMap<String, TemplateEntry>,
@@ -172,7 +175,7 @@ pub struct CatalogInput {
 pub struct LoadError {
     /// Path of the setting, such as `models."acme/large".targets[0]`.
     pub path: String,
-    /// The fault and the fix.
+    /// Description of the fault, and how to fix it.
     pub message: String,
 }
 
@@ -191,8 +194,8 @@ fn fault<T>(path: impl Into<String>, message: impl Into<String>) -> Result<T, Lo
     })
 }
 
-/// Builds a snapshot. Precedence: a configured block, then the default catalog, then the providers'
-/// lists.
+/// Builds a snapshot. A configured block takes precedence over the default catalog, and the default
+/// catalog over the providers' lists.
 pub fn load(input: &CatalogInput) -> Result<Snapshot, LoadError> {
     let rows = builtin::models().or_else(|error| fault("default catalog", error.to_string()))?;
     let mut models: BTreeMap<String, Model> = BTreeMap::new();
@@ -309,8 +312,8 @@ fn add_discovered(provider: &EnabledProvider, models: &mut BTreeMap<String, Mode
     Ok(())
 }
 
-/// A model with nothing known but its targets. Its record claims no input and no structured output;
-/// the provider decides about requests for them.
+/// Returns a model whose targets alone are known. Its record claims no input besides text and
+/// no structured output; requests for them reach the provider, which may reject them.
 fn unknown_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate>, simulated: bool) -> Model {
     Model {
         id: id.into(),
@@ -340,9 +343,9 @@ fn unknown_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate
     }
 }
 
-/// Applies the properties in the providers' lists: the smallest of each limit, since any candidate
-/// may serve. An `is_unknown` model takes the union of their inputs, if every candidate's list
-/// reports them.
+/// Applies the limits and inputs in the providers' lists. Of each limit that the model lacks, the
+/// smallest applies, since any candidate may serve a request. If `is_unknown`, a chat model accepts
+/// the union of the listed inputs, provided that the lists of all candidates report them.
 fn apply_listings(model: &mut Model, listed: &[&Discovered], is_unknown: bool) {
     let smallest =
         |limit: fn(&Discovered) -> Option<u64>| listed.iter().filter_map(|found| limit(found)).min();
@@ -467,7 +470,7 @@ fn apply_entry(
     Ok(())
 }
 
-/// Rejects a max output that exceeds the configured context window.
+/// Rejects a `max_output_tokens` that exceeds the configured context window.
 fn check_limits(path: &str, entry: &ModelEntry) -> Result<(), LoadError> {
     match (entry.limits.max_output_tokens, entry.limits.context_window) {
         (Some(output), Some(window)) if output > window => fault(
@@ -568,8 +571,8 @@ fn default_prices(path: &str, targets: &[Candidate], input: &CatalogInput) -> Re
 fn parse_prices(path: &str, entry: &PricesEntry) -> Result<Prices, LoadError> {
     let mut prices = Prices::default();
     for (name, price) in entry {
-        // A price per token written where a price per million belongs, or the reverse, is off by
-        // 1,000,000.
+        // If a price per token is written instead of a price per million, or the reverse, it is
+        // wrong by a factor of 1,000,000.
         if *price < Credits::ZERO || price.nanos() > 1_000_000 * tollgate_types::money::NANOS_PER_CREDIT {
             return fault(
                 format!("{path}.{name}"),
@@ -614,11 +617,11 @@ pub fn price_version(model: &str, prices: &Prices) -> PriceVersion {
     PriceVersion::from_u64(u64::from_be_bytes(first))
 }
 
-/// Model id of a composition: one call that several models served. It is in no catalog and has no
-/// price; its cost is the sum of its parts, each at its own model's prices.
+/// Model id of a composition: one call that several models served. No catalog contains it, and it
+/// has no price. Its cost is the sum of the costs of its parts, each at the prices of its model.
 pub const COMPOSITION: &str = "compose";
 
-/// The price version of a composition; all its prices are zero.
+/// Returns the price version of a composition; all its prices are zero.
 pub fn composition_version() -> PriceVersion {
     price_version(COMPOSITION, &Prices::free())
 }
@@ -671,8 +674,8 @@ fn index(
     ))
 }
 
-/// Whether a model exists without its `[models]` block, or its block has the provider's own name of
-/// the model (`provider/model`).
+/// Whether the model exists without its `[models]` block, or the block has the provider's own name
+/// of the model (`provider/model`).
 fn is_original(id: &str, candidates: &[Candidate], known: &HashSet<String>) -> bool {
     let is_named_there = |candidate: &Candidate| {
         let bare = id

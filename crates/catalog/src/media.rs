@@ -13,27 +13,28 @@ use tollgate_types::Credits;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MediaEntry {
-    /// Resolutions, default first: `1k`, `720p`.
+    /// Supported resolutions, such as `1k` or `720p`, default first.
     pub resolutions: Vec<String>,
-    /// Ratios of width to height, default first: `16:9`.
+    /// Supported ratios of width to height, such as `16:9`, default first.
     pub aspect_ratios: Vec<String>,
-    /// The only supported sizes in pixels, default first: `1024x1536`.
+    /// Supported sizes in pixels, such as `1024x1536`, default first. If listed, no others are
+    /// supported.
     pub sizes: Vec<String>,
-    /// Quality levels, default first.
+    /// Supported quality levels, default first.
     pub qualities: Vec<String>,
-    /// Max images of one request, 1 to 4.
+    /// Maximum number of images per request, 1 to 4.
     pub max_images: Option<u32>,
-    /// Max input images of an edit.
+    /// Maximum number of input images of an edit.
     pub max_input_images: Option<u32>,
-    /// Max reference images of a video's subjects.
+    /// Maximum number of reference images of a video's subjects.
     pub max_references: Option<u32>,
-    /// Max resolution of a request with reference images.
+    /// Maximum resolution of a request with reference images.
     pub max_reference_resolution: Option<String>,
     /// Whether edits accept a mask.
     pub masks: Option<bool>,
-    /// Whether the model makes variations of an image without a prompt.
+    /// Whether the model generates variations of an image without a prompt.
     pub variations: Option<bool>,
-    /// Whether the model makes sets of related images.
+    /// Whether the model generates sets of related images.
     pub image_sets: Option<bool>,
     /// Whether the model accepts a negative prompt.
     pub negative_prompts: Option<bool>,
@@ -41,12 +42,12 @@ pub struct MediaEntry {
     pub durations: Vec<u32>,
     /// Video modes: `t2v`, `i2v`, `r2v`, or the provider's own names.
     pub modes: Vec<String>,
-    /// Whether its videos have audio.
+    /// Whether the model's videos have audio.
     pub audio: Option<bool>,
-    /// Longest prompt that the provider accepts, in characters.
+    /// Maximum length of a prompt that the provider accepts, in characters.
     pub max_prompt_characters: Option<u32>,
     /// Price factors by resolution, quality or `audio`, relative to one image or second at the base
-    /// price; 1 where none is listed.
+    /// price. The factor of a value that is not listed is 1.
     pub factors: BTreeMap<String, Credits>,
 }
 
@@ -92,8 +93,8 @@ impl MediaEntry {
     }
 
     /// Returns the intersection of two tables: the values in both lists, the smaller limits, and
-    /// the abilities of both. Where one table has no value, the other's applies. Factors are
-    /// prices, and are left out.
+    /// the abilities of both. For a list or limit that one table lacks, the value of the other
+    /// table applies. The result has no factors, because factors are prices.
     pub(crate) fn shared(&self, other: &MediaEntry) -> MediaEntry {
         fn list<T: Clone + PartialEq>(one: &[T], other: &[T]) -> Vec<T> {
             let (first, second) = if one.is_empty() {
@@ -138,7 +139,8 @@ impl MediaEntry {
     }
 }
 
-/// Pixels of a resolution at the ratio 1:1; `u64::MAX` for a text that is no resolution.
+/// Returns the number of pixels of a resolution at the ratio 1:1; `u64::MAX` for a text that is not
+/// a resolution.
 fn area(step: &str) -> u64 {
     let size = resolution(step).map(|step| size_of(step, (1, 1), 1));
     size.map_or(u64::MAX, |(width, height)| u64::from(width) * u64::from(height))
@@ -147,7 +149,7 @@ fn area(step: &str) -> u64 {
 /// A parsed [`MediaEntry`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Media {
-    /// The table as configured.
+    /// The `[media]` table as configured.
     pub entry: MediaEntry,
     factors: BTreeMap<String, Factor>,
 }
@@ -157,9 +159,9 @@ pub struct Media {
 pub struct Factor(u64);
 
 impl Factor {
-    /// The factor 1: the base price.
+    /// The factor 1, for the base price.
     pub const ONE: Factor = Factor(1_000_000);
-    /// Max configured factor: 1,000.
+    /// Maximum configured factor, 1,000, in millionths.
     const MAX_MILLIONTHS: u64 = 1_000_000_000;
 
     /// Creates a factor from millionths.
@@ -167,14 +169,14 @@ impl Factor {
         Self(millionths)
     }
 
-    /// The product of both factors, rounded up.
+    /// Returns the product of both factors, rounded up to a millionth.
     #[must_use]
     pub fn times(self, other: Factor) -> Factor {
         let product = u128::from(self.0) * u128::from(other.0);
         Factor(u64::try_from(product.div_ceil(u128::from(Self::ONE.0))).unwrap_or(u64::MAX))
     }
 
-    /// The quantity times this factor, rounded up.
+    /// Returns the product of a quantity and this factor, rounded up.
     pub fn of(self, quantity: u64) -> u64 {
         let product = u128::from(self.0) * u128::from(quantity);
         u64::try_from(product.div_ceil(u128::from(Self::ONE.0))).unwrap_or(u64::MAX)
@@ -186,7 +188,7 @@ impl Factor {
 pub struct MediaError {
     /// Path of the setting, such as `sizes[1]`.
     pub path: String,
-    /// The values that the setting accepts.
+    /// Description of the values that the setting accepts.
     pub message: &'static str,
 }
 
@@ -200,7 +202,7 @@ impl fmt::Display for MediaError {
 pub const AUDIO: &str = "audio";
 
 impl Media {
-    /// Validates a table and parses its factors.
+    /// Validates a table and parses its factors. The error names the first invalid setting.
     pub fn read(entry: &MediaEntry) -> Result<Media, MediaError> {
         let fault = |path: String, message| Err(MediaError { path, message });
         for (place, size) in entry.sizes.iter().enumerate() {
@@ -251,7 +253,8 @@ impl Media {
         })
     }
 
-    /// Parses a table that is already validated, at the base price: its factors are left out.
+    /// Converts a table that is already validated and removes its factors, so that all values have
+    /// the base price.
     pub(crate) fn without_factors(entry: MediaEntry) -> Media {
         Media {
             entry: MediaEntry {
@@ -262,13 +265,13 @@ impl Media {
         }
     }
 
-    /// The factor of a resolution, a quality or [`AUDIO`]; 1 if none is configured.
+    /// Returns the factor of a resolution, a quality or [`AUDIO`]; 1 if none is configured.
     pub fn factor(&self, name: &str) -> Factor {
         self.factors.get(name).copied().unwrap_or(Factor::ONE)
     }
 }
 
-/// Parses a size such as `1024x1536`; each side is 16 to 16,384 pixels.
+/// Parses a size such as `1024x1536` into width and height; each side must be 16 to 16,384 pixels.
 pub fn pixels(text: &str) -> Option<(u32, u32)> {
     let (width, height) = text.split_once('x')?;
     let side = |text: &str| {
@@ -279,7 +282,7 @@ pub fn pixels(text: &str) -> Option<(u32, u32)> {
     Some((side(width)?, side(height)?))
 }
 
-/// Parses a ratio such as `16:9`; each number is 1 to 100.
+/// Parses a ratio such as `16:9`; each number must be 1 to 100.
 pub fn parse_ratio(text: &str) -> Option<(u32, u32)> {
     let (width, height) = text.split_once(':')?;
     let side = |text: &str| {
@@ -293,15 +296,15 @@ pub fn parse_ratio(text: &str) -> Option<(u32, u32)> {
 /// An image or video resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// The pixel count of a square with this side: `1k` is 1,024.
+    /// Side in pixels of a square with the same number of pixels: `1k` is 1,024.
     Square(u32),
-    /// The shorter side in pixels: `720p` is 720.
+    /// Shorter side in pixels: `720p` is 720.
     Lines(u32),
-    /// An exact size in pixels, width and height: `1024x1536`.
+    /// Exact width and height in pixels: `1024x1536`.
     Exact(u32, u32),
 }
 
-/// Parses a resolution; `None` if the text is none.
+/// Parses a resolution; `None` if the text is not a resolution.
 pub fn resolution(text: &str) -> Option<Resolution> {
     if let Some((width, height)) = pixels(text) {
         return Some(Resolution::Exact(width, height));
@@ -321,8 +324,8 @@ pub fn resolution(text: &str) -> Option<Resolution> {
     }
 }
 
-/// Returns width and height in pixels for a resolution and a ratio. The sides are multiples of
-/// `grain`, so the ratio is approximate.
+/// Returns width and height in pixels for a resolution and a ratio. An exact resolution is returned
+/// unchanged. Otherwise the sides are multiples of `grain`, so the ratio is approximate.
 pub fn size_of(resolution: Resolution, ratio: (u32, u32), grain: u32) -> (u32, u32) {
     let (wide, high) = (f64::from(ratio.0), f64::from(ratio.1));
     let (width, height) = match resolution {

@@ -1,4 +1,4 @@
-//! The models of the catalog.
+//! Models of the catalog and their abilities.
 
 use std::sync::Arc;
 
@@ -7,55 +7,56 @@ use tollgate_types::{Abilities, PriceVersion, Prices, Tokenizer};
 
 use crate::media::Media;
 
-/// A model that can be called.
+/// A model that requests can use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// Public id, `maker/name`.
+    /// Public id in the format `maker/name`.
     pub id: Arc<str>,
     /// Name for display; not unique.
     pub display_name: String,
     /// Kind of the model.
     pub kind: ModelKind,
-    /// ISO 8601 date, or `None` where it is not verified.
+    /// Release date (ISO 8601); `None` if it is not verified.
     pub release_date: Option<String>,
-    /// Input and output together, in tokens.
+    /// Maximum number of input and output tokens together.
     pub context_window: Option<u64>,
-    /// Max tokens of one answer.
+    /// Maximum number of output tokens of a response.
     pub max_output_tokens: Option<u64>,
-    /// Max length of its vectors, for embedding models.
+    /// Maximum length of the vectors of an embedding model.
     pub dimensions: Option<u64>,
-    /// Kinds of input.
+    /// Kinds of content that the model accepts.
     pub input: Vec<Modality>,
-    /// Kinds of output.
+    /// Kinds of content that the model generates.
     pub output: Vec<Modality>,
     /// Strictest structured output that the model supports.
     pub structured_output: StructuredOutput,
-    /// Abilities without a source.
+    /// Abilities that no source states.
     pub unknown: Unknown,
     /// Whether the model calls tools.
     pub tools: bool,
     /// Whether the model reasons before it answers.
     pub reasoning: bool,
-    /// Tokenizer of its text; `None` if not published.
+    /// Tokenizer of the model; `None` if it is not published.
     pub tokenizer: Option<Tokenizer>,
-    /// Tokens that the provider adds around the messages; `None` if not documented.
+    /// Tokens that the provider adds around the messages; `None` if they are not documented.
     pub framing: Option<Framing>,
-    /// Whether its answers are simulated.
+    /// Whether the model's responses are simulated.
     pub simulated: bool,
-    /// Prices by class, per 1,000,000 units.
+    /// Prices by class, in credits per 1,000,000 units.
     pub prices: Prices,
-    /// Permanent identifier of `prices`: usage rows refer to it.
+    /// Permanent identifier of `prices`, to which usage rows refer.
     pub price_version: PriceVersion,
-    /// Plans whose allowance does not pay for this model; usually empty.
+    /// Plans whose allowance does not pay for this model.
     pub not_covered_by: Arc<[Arc<str>]>,
     /// Media parameters of an image or video model.
     pub media: Arc<Media>,
-    /// Routes to the model; never empty.
+    /// Routes to the model: the targets of its block, or all providers that offer it. Never empty.
     pub candidates: Vec<Candidate>,
 }
 
 impl Model {
-    /// Max output tokens of an answer: the smaller of max output and context window, if known.
+    /// Returns the maximum number of output tokens of a response: the smaller of
+    /// `max_output_tokens` and `context_window`. `None` if both are unknown.
     pub fn output_ceiling(&self) -> Option<u64> {
         match (self.max_output_tokens, self.context_window) {
             (Some(max), Some(window)) => Some(max.min(window)),
@@ -63,7 +64,8 @@ impl Model {
         }
     }
 
-    /// Input kinds that the record claims; only text if the input is unknown.
+    /// Returns the input kinds that the model's public record lists: only text if the input is
+    /// unknown.
     pub fn claimed_input(&self) -> &[Modality] {
         match self.unknown.input {
             true => &[Modality::Text],
@@ -71,7 +73,8 @@ impl Model {
         }
     }
 
-    /// Structured output that the record claims; `None` if unknown.
+    /// Returns the structured output that the model's public record lists;
+    /// [`StructuredOutput::None`] if unknown.
     pub fn claimed_structured_output(&self) -> StructuredOutput {
         match self.unknown.structured_output {
             true => StructuredOutput::None,
@@ -79,23 +82,24 @@ impl Model {
         }
     }
 
-    /// Whether the model takes this kind of input.
+    /// Whether the model accepts this kind of input. All kinds are accepted if the input is
+    /// unknown.
     pub fn takes(&self, modality: Modality) -> bool {
         self.input.contains(&modality)
     }
 }
 
-/// Abilities of a text model that no source states. The record does not claim them, but its fields
-/// allow them all: requests reach the provider, which rejects unsupported ones.
+/// Abilities of a text model that no source states. The public record does not list them, but
+/// requests may use them: they reach the provider, which rejects unsupported ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unknown {
-    /// Whether its inputs besides text are unknown.
+    /// Whether input besides text is unknown.
     pub input: bool,
-    /// Whether its support of structured output is unknown.
+    /// Whether support of structured output is unknown.
     pub structured_output: bool,
 }
 
-/// One route to a model.
+/// A route to a model: a provider and the model's name there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Name of the provider's configuration block.
@@ -107,13 +111,13 @@ pub struct Candidate {
     pub weight: Option<u32>,
     /// Reasoning controls and message formats that the model supports at this provider.
     pub abilities: Arc<Abilities>,
-    /// `provider/upstream_model`, the candidate's name in settings and usage rows. Precomputed,
-    /// because every answered call stores it.
+    /// The candidate's name in settings and usage rows: `provider/upstream_model`. Stored, because
+    /// every completed call records it.
     pub target: Arc<str>,
 }
 
 impl Candidate {
-    /// A candidate without known abilities.
+    /// Creates a candidate without known abilities.
     pub fn new(provider: &str, upstream_model: &str, weight: Option<u32>) -> Self {
         Self {
             provider: provider.into(),
@@ -124,7 +128,7 @@ impl Candidate {
         }
     }
 
-    /// The same model at another provider.
+    /// Returns a route to the same model, with the same name, at another provider.
     pub fn at(&self, provider: &str) -> Self {
         Self {
             abilities: self.abilities.clone(),
@@ -133,13 +137,13 @@ impl Candidate {
     }
 }
 
-/// Kind of a model, by its endpoint.
+/// Kind of a model, which determines the endpoint that serves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
     /// Generates text in a conversation.
     Chat,
-    /// Turns text into vectors.
+    /// Converts text to vectors.
     Embedding,
     /// Rates content by the categories of a moderation policy.
     Moderation,
@@ -155,7 +159,7 @@ pub enum ModelKind {
     Decision,
 }
 
-/// Name prefixes of image and video models of providers that report no kind.
+/// Prefixes in the names of image models, for providers that report no kind.
 const IMAGE_FAMILIES: &[&str] = &[
     "dall-e",
     "flux",
@@ -167,20 +171,23 @@ const IMAGE_FAMILIES: &[&str] = &[
     "stable-diffusion",
     "z-image",
 ];
+/// Prefixes in the names of video models, for providers that report no kind.
 const VIDEO_FAMILIES: &[&str] = &["cogvideo", "hunyuanvideo", "ltx", "mochi", "sora", "veo", "wan2"];
 
-/// Words in the names of speech and transcription models.
+/// Words in the names of speech models.
 const SPEECH_FAMILIES: &[&str] = &["tts", "kokoro", "chatterbox", "orpheus", "bark"];
+/// Words in the names of transcription models.
 const TRANSCRIPTION_FAMILIES: &[&str] = &["whisper", "transcribe", "parakeet", "canary"];
 
 /// Words in the names of decision models.
 const DECISION_FAMILIES: &[&str] = &["decide", "decider", "decision", "decisions", "systemone"];
 
-/// Prefixes in the names of open embedding models whose name lacks `embed`.
+/// Beginnings of the names, or of name parts after a hyphen, of embedding models without `embed` in
+/// the name.
 const EMBEDDING_FAMILIES: &[&str] = &["all-minilm", "bge-", "e5-", "gte-", "paraphrase-"];
 
 impl ModelKind {
-    /// The value of `type` on the wire.
+    /// Returns the value of `type` in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             ModelKind::Chat => "chat",
@@ -194,7 +201,7 @@ impl ModelKind {
         }
     }
 
-    /// Default output of a model of this kind.
+    /// Returns the default output of a model of this kind.
     pub(crate) fn gives(self) -> Vec<Modality> {
         match self {
             ModelKind::Chat | ModelKind::Transcription => vec![Modality::Text],
@@ -205,7 +212,7 @@ impl ModelKind {
         }
     }
 
-    /// Default input of a model of this kind.
+    /// Returns the default input of a model of this kind.
     pub(crate) fn takes(self) -> Vec<Modality> {
         match self {
             ModelKind::Chat => vec![Modality::Text, Modality::Image, Modality::Audio, Modality::File],
@@ -216,8 +223,7 @@ impl ModelKind {
         }
     }
 
-    /// Guesses the kind of a model from its name. Servers list embedding models among the others
-    /// without a kind, but the names show it.
+    /// Guesses the kind of a model from its name, for providers whose model lists contain no kinds.
     pub fn of_name(name: &str) -> ModelKind {
         let name = name.to_ascii_lowercase();
         let last = name.rsplit('/').next().unwrap_or_default();
@@ -267,8 +273,8 @@ pub enum Modality {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Framing {
-    /// Three tokens and the role for each message, plus one and the name for a named speaker, plus
-    /// three ahead of the answer.
+    /// Three tokens plus the role for each message, one token plus the name for a named author, and
+    /// three tokens before the response.
     Chatml,
 }
 
@@ -278,7 +284,7 @@ pub enum Framing {
 pub enum StructuredOutput {
     /// The provider enforces a JSON schema.
     JsonSchema,
-    /// The provider enforces valid JSON of any shape.
+    /// The provider enforces valid JSON, but no schema.
     JsonMode,
     /// The provider enforces no structure.
     #[default]

@@ -1,4 +1,4 @@
-//! The catalog at one instant, and the holder of the current one.
+//! Immutable snapshots of the catalog, and the holder of the current snapshot.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::load::price_version;
 use crate::model::{Model, ModelKind};
 use crate::template::Template;
 
-/// The catalog at one instant.
+/// An immutable state of the catalog.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     models: Vec<Arc<Model>>,
@@ -21,10 +21,10 @@ pub struct Snapshot {
     for_tests: Option<Box<Snapshot>>,
 }
 
-/// A bare name that several models claim.
+/// A bare name that more than one model claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameCollision {
-    /// The bare name that they claim.
+    /// The claimed bare name.
     pub name: Arc<str>,
     /// Id of the model that the name resolves to.
     pub meant: Arc<str>,
@@ -51,43 +51,44 @@ impl Snapshot {
         }
     }
 
-    /// The snapshot for test keys: the simulated models under all their names, at price zero.
+    /// Returns the snapshot for test keys: the simulated models under all their names, at price
+    /// zero.
     pub fn for_tests(&self) -> &Snapshot {
         self.for_tests.as_deref().unwrap_or(self)
     }
 
-    /// Resolves an id, an alias, or a bare name of an enabled provider.
+    /// Returns the model with this id or alias, or with this bare name at an enabled provider.
     pub fn resolve(&self, name: &str) -> Option<&Arc<Model>> {
         self.by_name.get(name)
     }
 
-    /// The bare names that several models claim, sorted.
+    /// Returns the bare names that several models claim, sorted by name.
     pub fn name_collisions(&self) -> &[NameCollision] {
         &self.collisions
     }
 
-    /// The model of this kind for requests without a model: the first model of the first enabled
-    /// provider that has one.
+    /// Returns the model of this kind for requests without a model: the first model of the first
+    /// enabled provider that has one.
     pub fn default_model(&self, kind: ModelKind) -> Option<&Arc<Model>> {
         self.resolve(self.default_model.get(&kind)?)
     }
 
-    /// Every model, sorted by id.
+    /// Returns all models, sorted by id.
     pub fn models(&self) -> &[Arc<Model>] {
         &self.models
     }
 
-    /// Every template, sorted by slug.
+    /// Returns all enabled templates, sorted by slug.
     pub fn templates(&self) -> &[Arc<Template>] {
         &self.templates
     }
 
-    /// The template with this slug.
+    /// Returns the enabled template with this slug.
     pub fn template(&self, slug: &str) -> Option<&Arc<Template>> {
         self.templates.iter().find(|template| &*template.slug == slug)
     }
 
-    /// The model for requests that name a template and no model.
+    /// Returns the model for requests that name this template and no model.
     pub fn recommended(&self, template: &Template) -> Option<&Arc<Model>> {
         template.recommended(&self.models, self.default_model(template.kind))
     }
@@ -130,7 +131,7 @@ fn first_of_kinds(models: &[Arc<Model>]) -> HashMap<ModelKind, Arc<str>> {
     first
 }
 
-/// Holds the current snapshot. A request uses the snapshot with which it started.
+/// Holder of the current snapshot. A request uses the same snapshot from start to end.
 #[derive(Debug, Default)]
 pub struct Catalog {
     current: ArcSwap<Snapshot>,
@@ -144,7 +145,7 @@ impl Catalog {
         }
     }
 
-    /// The current snapshot.
+    /// Returns the current snapshot.
     pub fn current(&self) -> arc_swap::Guard<Arc<Snapshot>> {
         self.current.load()
     }

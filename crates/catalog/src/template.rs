@@ -14,47 +14,48 @@ use crate::model::{Model, ModelKind};
 const IMAGES: &str = include_str!("../data/templates/images.toml");
 const VIDEOS: &str = include_str!("../data/templates/videos.toml");
 
-/// Position of the caller's prompt in a template's prompt.
+/// Placeholder in a template's prompt for the caller's prompt.
 pub const PLACEHOLDER: &str = "{prompt}";
-/// Max characters of a prompt.
+/// Maximum length of a template's prompt, in characters.
 const MAX_PROMPT_CHARS: usize = 8_000;
-/// Max characters of every other text.
+/// Maximum length of title, description, category and subject, in characters.
 const MAX_TEXT_CHARS: usize = 1_000;
 
-/// A `[templates."slug"]` block. It adds a template, or overrides settings of one in the binary.
+/// A `[templates."slug"]` block. It adds a template, or overrides settings of a default template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TemplateEntry {
-    /// `image` or `video`.
+    /// Kind of the output: `image` or `video`.
     #[serde(rename = "type")]
     pub kind: Option<ModelKind>,
-    /// Name for display; the slug if it is missing.
+    /// Name for display. Default: the slug.
     pub title: Option<String>,
     /// Purpose of the template.
     pub description: Option<String>,
-    /// Group in lists.
+    /// Category in lists. Default: `other`.
     pub category: Option<String>,
-    /// Increases with each change.
+    /// Version, which increases with each change. Default: 1.
     pub version: Option<u32>,
-    /// The canonical prompt. The caller's prompt replaces [`PLACEHOLDER`], or is appended.
+    /// Prompt of the template. The caller's prompt replaces [`PLACEHOLDER`], or is appended if the
+    /// prompt has none.
     pub prompt: Option<String>,
-    /// Default text at [`PLACEHOLDER`], for requests without a prompt.
+    /// Text that replaces [`PLACEHOLDER`] in requests without a prompt.
     pub subject: Option<String>,
-    /// Patterns of model ids, best first.
+    /// Patterns of recommended model ids, best first.
     pub recommended_models: Option<Vec<String>>,
     /// Patterns of the model ids that support the template. Default: every model of its kind.
     pub supported_models: Option<Vec<String>>,
     /// Defaults for parameters that the request omits.
     pub params: Option<TemplateParams>,
-    /// Whether the template is listed and usable; `true` by default.
+    /// Whether requests can use the template. Default: `true`.
     pub enabled: Option<bool>,
 }
 
-/// Defaults for parameters that a request omits, named as in the request.
+/// Defaults for parameters that a request omits. The names are those of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TemplateParams {
-    /// Ratio of width to height.
+    /// Ratio of width to height, such as `16:9`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aspect_ratio: Option<String>,
     /// Resolution, such as `1k` or `720p`.
@@ -63,16 +64,16 @@ pub struct TemplateParams {
     /// Content that the output must not show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub negative_prompt: Option<String>,
-    /// Quality of images.
+    /// Quality of images, such as `high`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quality: Option<String>,
-    /// Images per request, 1 to 4.
+    /// Number of images per request, 1 to 4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub num_images: Option<u32>,
     /// Encoding of images: `png`, `jpeg` or `webp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_format: Option<String>,
-    /// Duration of a video, 1 to 600 seconds.
+    /// Duration of a video in seconds, 1 to 600.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<u32>,
     /// Whether a video has audio.
@@ -91,13 +92,13 @@ pub struct Template {
     pub title: String,
     /// Purpose of the template.
     pub description: String,
-    /// Group in lists.
+    /// Category in lists.
     pub category: String,
-    /// Increases with each change.
+    /// Version, which increases with each change.
     pub version: u32,
-    /// The canonical prompt, with or without [`PLACEHOLDER`].
+    /// Prompt of the template, with or without [`PLACEHOLDER`].
     pub prompt: String,
-    /// Subject for requests without a prompt.
+    /// Text that replaces [`PLACEHOLDER`] in requests without a prompt.
     pub subject: String,
     /// Defaults for parameters that the request omits.
     pub params: TemplateParams,
@@ -106,8 +107,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// Returns the prompt for the model. Without `user_prompt`, the subject is `shown` (the
-    /// caller's input media) or else the template's own subject.
+    /// Returns the prompt for the model. Without `user_prompt`, the subject is `shown` (a
+    /// description of the caller's input media), or else the template's default subject.
     pub fn blend(&self, user_prompt: Option<&str>, shown: Option<&str>) -> String {
         let user_prompt = user_prompt.map(|user_prompt| user_prompt.trim().trim_end_matches('.'));
         let user_prompt = user_prompt.filter(|user_prompt| !user_prompt.is_empty());
@@ -119,14 +120,14 @@ impl Template {
         }
     }
 
-    /// Whether the template can be used with a model.
+    /// Whether the template supports a model.
     pub fn supports(&self, model: &Model) -> bool {
         let is_named = |pattern: &String| matches(pattern, &model.id);
         model.kind == self.kind && self.supported.iter().any(is_named)
     }
 
-    /// Returns the best model for the template. The first matching pattern of its list wins (of
-    /// several models the newest), then `default_model`, then any supported model. `models` are
+    /// Returns the best supported model for the template: the newest model that matches the first
+    /// matching pattern of the recommended models, else `default_model`, else any. `models` must be
     /// sorted by id.
     pub fn recommended<'m>(
         &self,
@@ -145,7 +146,7 @@ impl Template {
     }
 }
 
-/// Returns the enabled templates of the binary and of the operator, by slug.
+/// Returns the enabled templates, default ones and those of the configuration, sorted by slug.
 pub(crate) fn load(own: &BTreeMap<String, TemplateEntry>) -> Result<Vec<Arc<Template>>, LoadError> {
     let mut entries = builtin()?;
     for (slug, entry) in own {
@@ -158,7 +159,7 @@ pub(crate) fn load(own: &BTreeMap<String, TemplateEntry>) -> Result<Vec<Arc<Temp
         .collect()
 }
 
-/// Parses the templates in the binary.
+/// Parses the default templates in the binary.
 fn builtin() -> Result<BTreeMap<String, TemplateEntry>, LoadError> {
     let mut entries = BTreeMap::new();
     for (kind, text) in [(ModelKind::Image, IMAGES), (ModelKind::Video, VIDEOS)] {
@@ -176,7 +177,7 @@ fn builtin() -> Result<BTreeMap<String, TemplateEntry>, LoadError> {
 }
 
 impl TemplateEntry {
-    /// Overrides these settings with those that `other` has.
+    /// Returns these settings, overridden by the settings that `other` has.
     fn changed_by(self, other: &TemplateEntry) -> Self {
         let other = other.clone();
         Self {
@@ -195,7 +196,7 @@ impl TemplateEntry {
     }
 }
 
-/// Validates a block; the error names the faulty setting.
+/// Validates a block and returns its template; the error names the invalid setting.
 fn read(slug: &str, entry: &TemplateEntry) -> Result<Template, LoadError> {
     let fault = |key: &str, message: &str| {
         Err(LoadError {
@@ -271,7 +272,8 @@ fn read(slug: &str, entry: &TemplateEntry) -> Result<Template, LoadError> {
 }
 
 impl TemplateParams {
-    /// Returns the first parameter that is invalid for this kind, with the expected value.
+    /// Checks the parameters for this kind of template. The error is the first invalid parameter
+    /// and the expected value.
     fn check(&self, kind: ModelKind) -> Result<(), (&'static str, &'static str)> {
         let is_image = kind == ModelKind::Image;
         for (key, is_said, belongs) in [

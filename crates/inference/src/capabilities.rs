@@ -17,7 +17,7 @@ pub(crate) struct RequestedCapabilities {
     pub(crate) conversation: &'static str,
     /// Number of non-text parts of the conversation.
     pub(crate) media: Media,
-    /// Whether the request asks for audio output.
+    /// Whether audio output is requested.
     pub(crate) audio_output: bool,
 }
 

@@ -25,8 +25,8 @@ pub(crate) trait ChunkEncoder {
     /// a final usage event.
     fn new(public_model: &str, include_usage: bool) -> Self;
 
-    /// Encodes one stream event; `None` if the caller does not receive it. `cost` goes into the
-    /// usage event.
+    /// Encodes one stream event; `None` if the caller does not receive it. A usage event contains
+    /// `cost`.
     fn encode(&mut self, event: &StreamEvent, cost: Option<Credits>) -> Option<Bytes>;
 
     /// Encodes a usage event for a stream whose chunks have this `id` and `created` time.
@@ -110,7 +110,7 @@ impl<E: ChunkEncoder> Events<E> {
                 sse::split_first(&mut self.waiting)
             }
             AnswerChunk::Ping => Some(sse::PING),
-            // No `[DONE]` follows: clients would take it for the end of a complete response.
+            // No `[DONE]` follows, because clients interpret it as the end of a complete response.
             AnswerChunk::Failed(error) => {
                 Some(openai_chat::encode_error_event(&error, error_type(error.code)))
             }

@@ -107,8 +107,9 @@ impl Countable for ModerationCall {
 }
 
 /// Rejects input that certainly exceeds the context window of the model. A token has at least one
-/// byte, so input of no more bytes than the window has tokens always fits. Longer input is counted
-/// by the model's tokenizer or by the simulator. Without either, the upstream decides.
+/// byte, so input whose number of bytes does not exceed the window always fits. Longer input is
+/// counted by the model's tokenizer or by the simulator. Without either, the input passes
+/// unchecked.
 pub(crate) async fn check_window<C: Countable>(
     pipeline: &Pipeline,
     routed: &Routed,
@@ -173,8 +174,8 @@ impl Counted {
     }
 }
 
-/// Returns an upper bound: the texts in tokens where the tokenizer is known, and everything else in
-/// bytes.
+/// Returns an upper bound: counts the texts with the model's tokenizer, if it is known, and
+/// everything else by bytes.
 pub(crate) async fn bound_of<C: Countable>(
     pipeline: &Pipeline,
     routed: &Routed,

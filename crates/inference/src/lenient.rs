@@ -1,5 +1,5 @@
 //! Adapts requests with parts that their model does not support. The key's compatibility setting
-//! ([`Compat`](tollgate_storage::Compat)) decides how far:
+//! ([`Compat`](tollgate_storage::Compat)) determines the changes:
 //!
 //! - A strict key: the request is rejected.
 //! - A standard key: instructions are moved, and unsupported switches are dropped.
@@ -19,9 +19,9 @@ use tollgate_types::{Error, ErrorCode};
 /// fields and hints need several.
 const MAX_ROUNDS: usize = 16;
 
-/// Fields about the manner of the response, and fields that enable tools at the provider. Any other
-/// field that a model does not support is rejected even for lenient keys: dropping it would change
-/// the content of the response.
+/// Fields that control the processing or the style of the response, and fields that enable tools at
+/// the provider. Any other field that a model does not support is rejected even for lenient keys:
+/// dropping it would change the content of the response.
 const HINTS: &[&str] = &[
     "context_management",
     "mcp_servers",
@@ -131,8 +131,8 @@ fn item_of_role(param: &str) -> Option<(&str, usize)> {
     Some((list, index.parse().ok()?))
 }
 
-/// Turns all instructions from index `first` into user turns, in one round. A result of a tool has
-/// to follow its call, so instructions between the two come after the result.
+/// Converts all instructions from index `first` to user turns, in one round. A tool result must
+/// directly follow its call, so instructions between the two are moved after the result.
 fn move_instructions(request: &mut Value, list: &str, first: usize) -> Option<Vec<String>> {
     let turns = request.get_mut(list)?.as_array_mut()?;
     let is_instruction = |turn: &Value| matches!(turn["role"].as_str(), Some("system" | "developer"));
@@ -182,7 +182,8 @@ fn may_be_dropped(refusal: &Error) -> bool {
     ) && refusal.param.is_some()
 }
 
-/// Removes a rejected field and returns its name; `None` if it must stay.
+/// Removes a rejected field, or all hosted tools, and returns the names of the removed parts;
+/// `None` if nothing can be removed.
 fn drop_refused(request: &mut Value, refusal: &Error) -> Option<Vec<String>> {
     let param = refusal.param.as_deref().filter(|_| may_be_dropped(refusal))?;
     if param.starts_with("tools[") || param == "tool_choice" {
@@ -216,8 +217,8 @@ fn remove(request: &mut Value, path: &str) -> Option<()> {
     place.as_object_mut()?.shift_remove(name).map(|_| ())
 }
 
-/// Removes every tool that runs at a provider. A `tool_choice` that requires one of them stays, and
-/// the next check rejects it.
+/// Removes every tool that runs at a provider. A `tool_choice` that requires one of them remains,
+/// and the next check rejects it.
 fn drop_hosted_tools(request: &mut Value) -> Option<Vec<String>> {
     let tools = request.get_mut("tools")?.as_array_mut()?;
     let mut dropped = Vec::new();
@@ -250,7 +251,8 @@ const DATED: &[&str] = &["bash_", "text_editor_", "memory_"];
 /// Fields of untyped tools (Gemini) that hold functions of the caller.
 const DECLARATIONS: &[&str] = &["functionDeclarations", "function_declarations"];
 
-/// Removes the parts of a tool that run at a provider. Returns whether anything is left.
+/// Removes the parts of a tool that run at a provider. Returns whether the rest of the tool is
+/// retained.
 fn without_hosted(tool: &mut Value, path: &str, dropped: &mut Vec<String>) -> bool {
     let Some(object) = tool.as_object_mut() else {
         return true;

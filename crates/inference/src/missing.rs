@@ -10,7 +10,7 @@ use tollgate_types::Format;
 use tollgate_types::generate::{Choice, GenerateResponse, Part};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
-/// Number of choices and token probabilities that a request asks for.
+/// Choices and token probabilities that a request expects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     format: Format,
@@ -65,7 +65,7 @@ impl Wanted {
     }
 }
 
-/// Whether there is text but no choice has token probabilities. Tool calls never have any.
+/// Whether the choices have text but no token probabilities. Tool calls never have any.
 fn lacks_logprobs(choices: &[Choice]) -> bool {
     let has_text = |choice: &Choice| {
         choice

@@ -52,7 +52,7 @@ impl Inspectable for ModerationCall {
     }
 }
 
-/// Returns the texts of a request. Each message is one text, however many parts it has.
+/// Returns the texts of a request. The parts of a message are joined into one text.
 fn texts_of(request: &GenerateRequest) -> Vec<String> {
     let mut texts: Vec<String> = request.messages.iter().map(text_of).collect();
     texts.extend(request.tools.iter().map(tool_text));

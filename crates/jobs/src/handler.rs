@@ -1,4 +1,4 @@
-//! The handler of a kind of jobs, and its interface to the running job.
+//! The handler of a job kind, and the running job that the handler works on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,16 +18,16 @@ use tollgate_types::{Clock, JobId, StepState};
 use crate::Jobs;
 use crate::permits::{WorkPermit, WorkPermits};
 
-/// Executes the jobs of one kind.
+/// Handler of the jobs of one kind.
 #[async_trait]
 pub trait Handler: Send + Sync {
-    /// Returns the name of the kind, such as `image.generation`. It is stored with each job and
-    /// must not change.
+    /// Returns the name of the kind, such as `image.generation`. The name is stored with each job
+    /// and must not change.
     fn kind(&self) -> &'static str;
 
-    /// Runs a job from its recorded steps. It is called again for the same job after a crash or a
-    /// storage failure, so it must check the steps before each provider request. A storage failure
-    /// leaves the job to the next worker that leases it.
+    /// Runs a job from its recorded steps. Called again for the same job after a crash or a storage
+    /// failure, so implementations must check the steps before each provider request. After a
+    /// storage failure, the next worker that leases the job continues the job.
     async fn run(&self, work: &mut Work) -> Result<JobOutcome>;
 }
 
@@ -69,22 +69,24 @@ struct Leased {
     lease: JobLease,
     steps: Mutex<Vec<JobStep>>,
     permits: WorkPermits,
-    /// Never locked across an `await`: the parts of a job may share one task.
+    /// State of this process's work. The lock is never held across an `await`, because parts of a
+    /// job may run in the same task.
     work_state: Mutex<WorkState>,
-    /// Notified when a part has taken the permit.
+    /// Signal that a part has acquired the permit.
     taken: Notify,
 }
 
 /// This process's current work on a job.
 struct WorkState {
-    /// Number of parts at work; they share one permit.
+    /// Number of parts that are working now; they share one permit.
     workers: u32,
     permit: Option<WorkPermit>,
     /// Whether a part is waiting for the permit.
     is_taking_permit: bool,
     /// Activity recorded in storage; `None` after a failed write.
     recorded: Option<JobActivity>,
-    /// Whether a process died twice at work on the job, with no step recorded since.
+    /// Whether at least [`SUSPECT_DEATHS`] processes died while they worked on the job, with no
+    /// step recorded since.
     is_suspect: bool,
 }
 
@@ -95,7 +97,7 @@ impl WorkState {
             .map_or(JobActivity::Waiting, WorkPermit::activity)
     }
 
-    /// Ends the work of one handle; the last one releases the permit.
+    /// Ends the work of one handle. Releases the permit if no other handle is working.
     fn pause(&mut self, is_working: &AtomicBool) {
         if is_working.swap(false, Ordering::Relaxed) {
             self.workers = self.workers.saturating_sub(1);
@@ -106,9 +108,10 @@ impl WorkState {
     }
 }
 
-/// Receives the progress of one part of a job, instead of the job's owner.
+/// Receiver of the progress of one part of a job. The owner of the job does not receive this
+/// progress.
 pub trait ProgressListener: Send + Sync {
-    /// Receives the part's current progress.
+    /// Processes the part's current progress.
     fn on_progress(&self, progress: Progress);
 }
 
@@ -159,9 +162,10 @@ impl Work {
         }
     }
 
-    /// Marks this process as working on the job, such as rendering or fetching: its death then
-    /// counts against the job. Waits while a suspect works alone; a suspect waits until no other
-    /// job is at work. The next write records the activity, that of a suspect immediately.
+    /// Marks this process as working on the job, such as rendering or fetching. If the process dies
+    /// then, its death counts against the job. Waits while a suspect job of this process works
+    /// alone; a suspect job waits until no other job of this process is working. The next write
+    /// records the activity; for a suspect job, this call writes it.
     pub async fn resume_work(&self) -> Result<()> {
         if !self.is_working.swap(true, Ordering::Relaxed) {
             self.work_state().workers += 1;
@@ -174,7 +178,7 @@ impl Work {
         }
     }
 
-    /// Waits for the permit, which one part takes for all of them.
+    /// Waits until the job has the permit. One part acquires it for all parts.
     async fn take_permit(&self) {
         loop {
             let taken = self.leased.taken.notified();
@@ -199,8 +203,8 @@ impl Work {
         }
     }
 
-    /// Marks this process as waiting, such as for a polled provider: its death does not count
-    /// against the job.
+    /// Marks this process as waiting, for example for a provider that it polls: its death does not
+    /// count against the job.
     pub async fn pause_work(&self) -> Result<()> {
         self.work_state().pause(&self.is_working);
         self.advance(JobAdvance::default()).await
@@ -213,7 +217,7 @@ impl Work {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the job as it was when leased.
+    /// Returns the state of the job at the time of the lease.
     pub fn job(&self) -> &Job {
         &self.leased.job
     }
@@ -228,14 +232,14 @@ impl Work {
         &self.cancelled
     }
 
-    /// Returns the recorded state of a step.
+    /// Returns the recorded state of a step, if it has been recorded.
     pub fn step(&self, number: u32) -> Option<JobStep> {
         self.steps().iter().find(|step| step.number == number).cloned()
     }
 
     /// Records the next provider request and returns its idempotency key, which is new for each
-    /// attempt. `provider_handle` identifies the provider for the handler. `Conflict` if the
-    /// request may have been sent already.
+    /// attempt. `provider_handle` identifies the provider that receives the request, in a format
+    /// that the handler defines. `Conflict` if the request may have been sent already.
     pub async fn intend(&self, number: u32, provider_handle: Vec<u8>) -> Result<String> {
         let attempt = self.step(number).map_or(1, |step| step.attempt + 1);
         let step = JobStep {
@@ -300,12 +304,13 @@ impl Work {
         self.advance(advance).await
     }
 
-    /// Writes an update of the job, with this process's activity if that has changed.
+    /// Writes an update of the job, with this process's activity if it differs from the recorded
+    /// one.
     async fn advance(&self, mut advance: JobAdvance) -> Result<()> {
         {
             let mut work_state = self.work_state();
             if advance.step.is_some() {
-                // A recorded step ends the suspicion.
+                // A recorded step clears the suspicion.
                 work_state.is_suspect = false;
                 work_state.permit = work_state.permit.take().map(WorkPermit::share);
             }
@@ -353,7 +358,7 @@ impl Work {
     }
 }
 
-/// Returns a key that is always the same for one attempt at one step.
+/// Returns the idempotency key of one attempt at a step; it is the same for each call.
 fn key(job: JobId, number: u32, attempt: u32) -> String {
     let digest = Sha256::new()
         .chain_update(job.as_u128().to_be_bytes())

@@ -36,7 +36,7 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Creates the service over this store.
+    /// Creates the service with this store.
     pub fn new(store: Arc<dyn JobStore>) -> Self {
         Self {
             store,

@@ -1,25 +1,25 @@
-//! Permits for concurrent jobs in a process. Jobs run concurrently, except a suspect, which runs
-//! alone: if the process dies then, its death does not count against other jobs.
+//! Permits to work on jobs in this process. Jobs work concurrently, except a suspect job, which
+//! works alone: if the process dies then, its death does not count against other jobs.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use tollgate_storage::JobActivity;
 
-/// Grants permits in the order of requests.
+/// Permits of a process, granted in the order of requests.
 #[derive(Clone, Default)]
 pub(crate) struct WorkPermits(Arc<RwLock<()>>);
 
 /// Permission to work on a job, until it is dropped.
 pub(crate) enum WorkPermit {
-    /// Concurrent with other jobs.
+    /// Permission to work concurrently with other jobs.
     Shared(#[expect(dead_code, reason = "it is held until it is dropped")] OwnedRwLockReadGuard<()>),
-    /// Excludes every other job.
+    /// Permission to work while no other job works.
     Alone(OwnedRwLockWriteGuard<()>),
 }
 
 impl WorkPermits {
-    /// Waits for a permit; `alone` excludes other jobs.
+    /// Waits for a permit; `alone` requests one that excludes other jobs.
     pub(crate) async fn take(&self, alone: bool) -> WorkPermit {
         match alone {
             true => WorkPermit::Alone(self.0.clone().write_owned().await),
@@ -59,7 +59,7 @@ mod tests {
         assert!((&mut alone).now_or_never().is_none());
         drop(first);
         assert!((&mut alone).now_or_never().is_none());
-        // A later shared request does not overtake it.
+        // A later shared request does not overtake the exclusive one.
         let mut late = Box::pin(permits.take(false));
         assert!((&mut late).now_or_never().is_none());
         drop(second);

@@ -11,21 +11,21 @@ use tollgate_types::JobId;
 /// Waiters of jobs, and cancellation tokens of running jobs.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// Notified when a job was accepted.
+    /// Signal that a job was accepted.
     pub(crate) accepted: Notify,
-    /// Notified when a webhook may be due.
+    /// Signal that a webhook may be due.
     pub(crate) due: Notify,
     waiting: Mutex<HashMap<JobId, watch::Sender<()>>>,
     running: Mutex<HashMap<JobId, CancellationToken>>,
 }
 
-/// The next change of a job after this was created.
+/// A receiver for the next change of a job after the receiver was created.
 pub(crate) struct ChangeWaiter(watch::Receiver<()>);
 
 impl ChangeWaiter {
-    /// Returns when the job has changed.
+    /// Waits until the job changes.
     pub(crate) async fn notified(mut self) {
-        // An error means that the sender was dropped, which is the notification.
+        // An error means that `notify` dropped the sender, which is the notification.
         let _ = self.0.changed().await;
     }
 }
@@ -41,7 +41,7 @@ impl Watch {
     pub(crate) fn notify(&self, id: JobId) {
         let mut waiting = lock(&self.waiting);
         waiting.remove(&id);
-        // Dropped waiters of other jobs leave closed senders behind.
+        // Waiters of other jobs that were dropped leave closed senders.
         waiting.retain(|_, sender| !sender.is_closed());
     }
 
@@ -57,7 +57,7 @@ impl Watch {
         token
     }
 
-    /// Removes a job that no longer runs here.
+    /// Removes a job that no longer runs in this process.
     pub(crate) fn stop(&self, id: JobId) {
         lock(&self.running).remove(&id);
     }
@@ -69,7 +69,7 @@ impl Watch {
         }
     }
 
-    /// Cancels the token of a job that runs here.
+    /// Cancels the token of a job if the job runs in this process.
     pub(crate) fn cancel(&self, id: JobId) {
         if let Some(token) = lock(&self.running).get(&id) {
             token.cancel();

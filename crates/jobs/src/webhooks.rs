@@ -1,6 +1,6 @@
 //! Webhooks of ended jobs: a POST to the job's webhook URL, signed by the scheme of Standard
-//! Webhooks (standardwebhooks.com). Each attempt has the same event id; after the last failed one
-//! the delivery is abandoned. A webhook may arrive more than once.
+//! Webhooks (standardwebhooks.com). Each attempt has the same event id; after the last failed
+//! attempt the delivery is abandoned. A webhook may arrive more than once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +26,10 @@ pub const MAX_CONCURRENT_POSTS: usize = 32;
 pub const POST_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum number of concurrent requests for one account, on all nodes together.
 const MAX_POSTS_PER_ACCOUNT: u32 = 8;
-/// Lease of a delivery attempt; after it another node may try.
+/// Lease of a delivery attempt. When it expires, another node may retry the delivery.
 const LEASE_DURATION: Duration = Duration::from_secs(60);
-/// Delay after each failed attempt; a failure after the last delay is final. The schedule of
-/// Standard Webhooks.
+/// Delays between attempts, from the schedule of Standard Webhooks. If the attempt after the last
+/// delay fails, the delivery has failed.
 const RETRY_DELAYS: [Duration; 9] = [
     Duration::from_secs(5),
     Duration::from_mins(5),
@@ -41,16 +41,16 @@ const RETRY_DELAYS: [Duration; 9] = [
     Duration::from_hours(20),
     Duration::from_hours(24),
 ];
-/// Maximum length of a webhook URL.
+/// Maximum length of a webhook URL, in bytes.
 const MAX_URL_BYTES: usize = 2_048;
-/// Request parameter of the webhook URL.
+/// Name of the request parameter with the webhook URL.
 const PARAM: &str = "webhook_url";
 
-/// Renders the public record of a job.
+/// Renderer of the data of a job for its webhook event.
 #[async_trait]
 pub trait JobRenderer: Send + Sync {
-    /// Returns the record of an ended job; `None` if the renderer does not know its kind. After an
-    /// error the delivery is retried.
+    /// Returns the record of an ended job; `None` if the renderer does not support its kind. After
+    /// an error, the delivery is retried.
     async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<WebhookRecord>>;
 }
 
@@ -59,7 +59,7 @@ pub trait JobRenderer: Send + Sync {
 pub struct WebhookRecord {
     /// Event type, such as `job.completed`.
     pub event: Arc<str>,
-    /// The job, as the API that accepted it shows it.
+    /// The job, in the format of the API that accepted it.
     pub data: Value,
 }
 
@@ -73,7 +73,7 @@ impl WebhookRecord {
     }
 }
 
-/// Renders no kind: every job is sent as a reference.
+/// A renderer without records: the webhook of each job contains a reference to the job.
 pub struct ReferenceRenderer;
 
 #[async_trait]
@@ -83,7 +83,7 @@ impl JobRenderer for ReferenceRenderer {
     }
 }
 
-/// Tries the renderers in order until one knows the kind.
+/// Renderers in order; the first one that supports the kind renders the job.
 pub struct RendererChain(pub Vec<Arc<dyn JobRenderer>>);
 
 #[async_trait]
@@ -98,19 +98,19 @@ impl JobRenderer for RendererChain {
     }
 }
 
-/// Sends the webhooks of ended jobs.
+/// Sender of the webhooks of ended jobs.
 pub struct Webhooks {
-    /// Notifies about ended jobs.
+    /// Service that notifies the sender about ended jobs.
     pub jobs: Arc<Jobs>,
     /// Queue of pending deliveries.
     pub store: Arc<dyn WebhookStore>,
     /// Signing secrets of the accounts.
     pub secrets: WebhookSecrets,
-    /// Seals the URLs: their queries may contain secrets.
+    /// Vault that seals the URLs, because their queries may contain secrets.
     pub vault: Vault,
-    /// Sends the requests.
+    /// Client that sends the requests.
     pub poster: Arc<dyn Poster>,
-    /// Renders the event data.
+    /// Renderer of the event data.
     pub renderer: Arc<dyn JobRenderer>,
     /// Source of the current time.
     pub clock: Arc<dyn Clock>,
@@ -127,14 +127,14 @@ impl Webhooks {
         checked.map_err(|error| refused(format!("'{PARAM}' {error}.")))
     }
 
-    /// Checks and seals a caller's webhook URL for [`tollgate_storage::NewJob`].
+    /// Checks a caller's webhook URL and seals it for [`tollgate_storage::NewJob`].
     pub fn address(&self, account: AccountId, job: JobId, url: &str) -> Result<Vec<u8>, Error> {
         self.check(url)?;
         let sealed = self.vault.seal(account, job.as_u128(), url.as_bytes());
         sealed.map_err(|error| Error::internal(error.to_string()))
     }
 
-    /// Sends due webhooks until `stop` is cancelled, then waits for the requests under way.
+    /// Sends due webhooks until `stop` is cancelled, then waits for requests in progress.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let (slots, sending) = (Arc::new(Semaphore::new(MAX_CONCURRENT_POSTS)), TaskTracker::new());
         while !stop.is_cancelled() {
@@ -225,12 +225,12 @@ impl Webhooks {
     }
 }
 
-/// Reports a storage failure as transient.
+/// Converts a storage failure to a transient delivery error.
 fn storage_error(error: StorageError) -> NotifyError {
     NotifyError::transient(error.to_string())
 }
 
-/// Returns the id of a job's only event; it has the value of the job id.
+/// Returns the id of a job's only webhook event; it contains the job id.
 fn event_id(job: JobId) -> String {
     format!("evt_{:032x}", job.as_u128())
 }
@@ -252,8 +252,9 @@ fn reference(job: &Job) -> Value {
     })
 }
 
-/// Returns the delay after this attempt: up to a tenth longer than scheduled, so that concurrent
-/// failures are not retried together.
+/// Returns the delay after this attempt; `None` after the last attempt. The delay is up to a tenth
+/// longer than scheduled, so that deliveries that failed simultaneously are not retried
+/// simultaneously.
 fn wait(job: JobId, attempt: u32) -> Option<Duration> {
     let place = usize::try_from(attempt).ok()?.checked_sub(1)?;
     let wait = *RETRY_DELAYS.get(place)?;

@@ -1,4 +1,4 @@
-//! Leases jobs and executes them until it is stopped.
+//! Worker that leases jobs and executes them until it is stopped.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -28,11 +28,13 @@ pub struct WorkerSettings {
     pub concurrency: usize,
     /// Maximum number of concurrent jobs of one account, on all workers together.
     pub per_account: u32,
-    /// Duration of a lease; the worker renews it after each third of it.
+    /// Duration of a lease. The worker renews the lease each time that a third of the duration has
+    /// passed.
     pub lease: Duration,
-    /// Maximum time for running jobs after a stop; then they are released to other workers.
+    /// Maximum time that running jobs have to finish after a stop; then they are released to other
+    /// workers.
     pub drain: Duration,
-    /// Retention of ended jobs.
+    /// Time for which ended jobs are stored.
     pub retention: Duration,
 }
 
@@ -48,12 +50,12 @@ impl Default for WorkerSettings {
     }
 }
 
-/// Maximum number of jobs that one pass expires or deletes.
+/// Maximum number of jobs that one pass expires, and that it deletes.
 const BATCH: u32 = 100;
 /// Delay of a job after a transient failure.
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// Executes jobs of the registered handlers.
+/// Worker for the jobs of the registered handlers.
 pub struct Worker {
     id: WorkerId,
     jobs: Arc<Jobs>,
@@ -63,12 +65,12 @@ pub struct Worker {
     slots: Arc<Semaphore>,
     permits: WorkPermits,
     running: TaskTracker,
-    /// Aborts the running jobs and releases them.
+    /// Token whose cancellation aborts the running jobs and releases them.
     abort: CancellationToken,
 }
 
 impl Worker {
-    /// Creates a worker. No other process may use the same id, now or earlier.
+    /// Creates a worker. Its id must be unique among all processes, earlier ones included.
     pub fn new(
         id: WorkerId,
         jobs: Arc<Jobs>,
@@ -90,8 +92,8 @@ impl Worker {
         })
     }
 
-    /// Leases and executes jobs until `stop` is cancelled, then waits for the running ones up to
-    /// `drain`. The rest is released.
+    /// Leases and executes jobs until `stop` is cancelled, then waits for the running jobs for at
+    /// most `drain`. Jobs that are still running are released.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let work = async {
             self.lease(&stop).await;
@@ -130,7 +132,7 @@ impl Worker {
         }
     }
 
-    /// Claims jobs for the free slots, and then waits for more.
+    /// Claims jobs for the free slots, then waits for more.
     async fn lease(self: &Arc<Self>, stop: &CancellationToken) {
         while !stop.is_cancelled() {
             // A finished job frees a slot.
@@ -252,7 +254,7 @@ impl Worker {
         }
     }
 
-    /// Returns the end of a job that failed permanently: it costs nothing.
+    /// Returns the end of a job that failed permanently, with a charge of zero.
     fn abandoned(&self, leased: &LeasedJob) -> JobEnd {
         JobEnd {
             status: JobStatus::Failed,
@@ -273,8 +275,8 @@ impl Worker {
         }
     }
 
-    /// Records the end of a job. Retries while storage is unavailable; a lost lease or an abort
-    /// ends the retries.
+    /// Records the end of a job. Retries while storage is unavailable, until the lease is lost or
+    /// the worker aborts.
     async fn finish(&self, lease: JobLease, has_webhook: bool, end: JobEnd) -> Result<()> {
         loop {
             match self.jobs.finish(lease, end.clone()).await {

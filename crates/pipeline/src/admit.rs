@@ -1,5 +1,5 @@
 //! Stage 2: fetches referenced media, reserves tokens per minute, then takes the hold. Every paid
-//! upstream call needs the [`Admission`] that results.
+//! upstream call requires the resulting [`Admission`].
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::route::{Route, Routed};
 use crate::run_to_completion::Caller as CallerPresence;
 use crate::structured::Structured;
 
-/// Output tokens that the limit reserves for a call without a cap.
+/// Maximum number of output tokens per choice to reserve from the tokens-per-minute limit.
 const MAX_RESERVED_OUTPUT: u64 = 4_096;
 
 /// A decoded request for an operation; text generation by default.
 #[derive(Clone, Debug)]
 pub struct CallRequest<C = TextCall> {
-    /// The authenticated account and key.
+    /// Authenticated account and API key.
     pub caller: Caller,
     /// Id of the API request.
     pub request: RequestId,
@@ -45,21 +45,21 @@ pub struct CallRequest<C = TextCall> {
     pub call: C,
 }
 
-/// A call whose hold and token reservation are taken.
+/// A call with its hold and its token reservation.
 #[must_use = "an admission holds credits and tokens"]
 pub struct Admission<C = TextCall> {
     pub(crate) hold: Hold,
-    /// Releases the hold unless the call runs.
+    /// Guard that releases the hold unless the call runs.
     pub(crate) hold_guard: HoldGuard,
     pub(crate) reservation: TokenReservation,
     pub(crate) model: Arc<Model>,
     pub(crate) routes: Vec<Route>,
     pub(crate) request: CallRequest<C>,
-    /// Policy that inspects the output, if one does.
+    /// Content policy, if it inspects the output.
     pub(crate) policy: Option<Arc<Policy>>,
-    /// Required shape of the answer, if the gateway has to enforce it.
+    /// Required structure of the response, if the gateway enforces it.
     pub(crate) structured: Option<Arc<Structured>>,
-    /// Whether the caller is still connected. It counts as connected until the call runs.
+    /// Connection state of the caller, which counts as connected until the call runs.
     pub(crate) caller: CallerPresence,
 }
 
@@ -79,7 +79,8 @@ impl From<Refused> for Error {
 }
 
 impl<C> Admission<C> {
-    /// The fields that were changed or dropped for the candidate with this target.
+    /// Returns the names of the request fields that were changed or dropped for the candidate with
+    /// this target.
     pub(crate) fn changed_for(&self, target: &str) -> Vec<String> {
         let route = self
             .routes
@@ -88,12 +89,13 @@ impl<C> Admission<C> {
         route.map(|route| route.changed.clone()).unwrap_or_default()
     }
 
-    /// The call as the caller sent it.
+    /// Returns the provider-neutral call of the request.
     pub fn call(&self) -> &C {
         &self.request.call
     }
 
-    /// Request shape (features and size class), under which upstream health is recorded.
+    /// Returns the request shape (features and size class), under which upstream health is
+    /// recorded.
     pub(crate) fn shape(&self) -> Shape {
         let demand = &self.request.demand;
         let hashed = |size: u32| {
@@ -104,12 +106,12 @@ impl<C> Admission<C> {
         };
         Shape {
             coarse: hashed(0),
-            // Each size class is four times the one before.
+            // Each size class covers four times the bytes of the previous one.
             fine: hashed(1 + demand.text_bytes.checked_ilog2().unwrap_or(0) / 2),
         }
     }
 
-    /// The context of an upstream call that the hold pays for. There is no other way to make one.
+    /// Returns the context of an upstream call that the hold pays for.
     pub(crate) fn context(&self, header_timeout: Duration, idle_timeout: Duration) -> CallContext {
         let permit = Permit::Hold(self.hold.id());
         CallContext {
@@ -122,8 +124,8 @@ impl<C> Admission<C> {
     }
 }
 
-/// The context of an upstream call that costs nothing: an operator's classifier that reads a text
-/// before the hold, or a token count.
+/// Returns the context of an upstream call that costs nothing: a token count, or the classification
+/// of a text for the operator's content policy.
 pub(crate) fn free_context(request: RequestId, reason: &'static str, timeout: Duration) -> CallContext {
     CallContext {
         request,
@@ -134,7 +136,7 @@ pub(crate) fn free_context(request: RequestId, reason: &'static str, timeout: Du
     }
 }
 
-/// The context of an upstream call for a job, paid by the hold that was taken with the job.
+/// Returns the context of an upstream call for a job, paid by the hold that was taken with the job.
 pub(crate) fn job_context(job: &Job, header_timeout: Duration, idle_timeout: Duration) -> CallContext {
     CallContext {
         request: job.request,
@@ -146,9 +148,10 @@ pub(crate) fn job_context(job: &Job, header_timeout: Duration, idle_timeout: Dur
 }
 
 impl Pipeline {
-    /// Fetches referenced media, reserves tokens, then holds the maximum cost of the call. A
-    /// refusal releases everything. `texts` returns the countable text of the call as the caller
-    /// sent it; it is called only if the balance does not cover the byte-based estimate.
+    /// Fetches referenced media, reserves tokens, then takes a hold for the maximum cost of the
+    /// call. If the hold is denied, the token reservation is released. `texts` returns the
+    /// countable texts of the call; it is called only if the byte-based bound of the cost exceeds
+    /// the cost limit or the balance.
     pub async fn admit<C: ReferencesMedia>(
         &self,
         mut routed: Routed,
@@ -200,8 +203,8 @@ impl Pipeline {
         }
     }
 
-    /// The hold that [`Pipeline::admit`] would take now. Nothing is held; media are fetched, since
-    /// their cost depends on their content.
+    /// Returns the hold that [`Pipeline::admit`] would take now, without taking it. Media are
+    /// fetched, since their cost depends on their content.
     pub async fn preview<C: ReferencesMedia>(
         &self,
         routed: &mut Routed,
@@ -242,8 +245,8 @@ impl Pipeline {
         }
     }
 
-    /// Demand with the counted tokens of the call's texts instead of their bytes; `None` if they
-    /// cannot be counted.
+    /// Returns the demand with the counted tokens of the call's texts instead of their bytes;
+    /// `None` if the texts cannot be counted.
     async fn counted_demand<C>(
         &self,
         routed: &Routed,
@@ -256,7 +259,7 @@ impl Pipeline {
         Some(routed.demand(request.demand.counted(counted)))
     }
 
-    /// Current values of the caller's rate limit headers, for one of its budgets.
+    /// Returns the current values of the caller's rate limit headers, for one of its budgets.
     pub async fn limit_headers(
         &self,
         caller: &Caller,
@@ -267,7 +270,8 @@ impl Pipeline {
 }
 
 impl Routed {
-    /// Adds the overhead of structured output (schema text, retries) to a call's demand.
+    /// Returns a call's demand, increased by the overhead of structured output: the schema text and
+    /// the repair attempt.
     pub fn demand(&self, requested: Demand) -> Demand {
         match &self.structured {
             Some(structured) => structured.demand(requested),
@@ -276,8 +280,8 @@ impl Routed {
     }
 }
 
-/// Output tokens to reserve from a token limit. A call without a cap takes at most a tenth of a
-/// small limit.
+/// Returns the number of output tokens to reserve from a token limit. A call without a cap reserves
+/// at most a tenth of the limit.
 fn output_to_reserve(demand: &Demand, limit: u64) -> u64 {
     let answers = demand.n.max(1);
     match demand.max_tokens {

@@ -1,6 +1,6 @@
-//! Lines of provider-native batches. A line is encoded like a single call. Once its answer has
-//! arrived, it passes every stage as a call whose upstream answers immediately, so it is metered,
-//! priced and delivered like any other.
+//! Lines of provider-native batches. A line is encoded like a single call. When its response has
+//! arrived, the line passes all stages as a call whose upstream responds immediately. So it is
+//! metered, priced and delivered like any other call.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,12 +22,12 @@ use crate::dispatch::public_error;
 use crate::job::Settled;
 use crate::route::{Route, Routed};
 
-/// Timeout of a provider's answer to a batch submission.
+/// Timeout of a provider's response to a batch request, such as a submission.
 const SUBMIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A call that can be a line of a provider-native batch.
 pub trait BatchedCall: Sized {
-    /// The endpoint type of the batch that the line belongs to.
+    /// Operation of the requests in the batch.
     const KIND: BatchKind;
 
     /// Encodes the line for the first candidate; `name` is the custom id of the line.
@@ -48,7 +48,7 @@ impl BatchedCall for TextCall {
     ) -> Result<EncodedRequest, UpstreamError> {
         let (route, batches) = first(admission)?;
         if admission.structured.is_some() {
-            // A structured answer can need a second request.
+            // A structured response can require a second request.
             return Err(UpstreamError::connect("structured responses cannot be batched"));
         }
         batches.write_text(&admission.text_call(route), name)
@@ -77,7 +77,8 @@ fn first<C>(admission: &Admission<C>) -> Result<(&Route, &dyn BatchProvider), Up
 }
 
 impl Routed {
-    /// The provider of the first candidate, if it has native batches for this kind of call.
+    /// Returns the provider of the first candidate, if native batches are enabled and support this
+    /// kind of call.
     pub fn native_batch_provider(&self, kind: BatchKind) -> Option<Arc<str>> {
         let route = self.routes.first()?;
         let batches = route.provider.batches()?;
@@ -85,7 +86,8 @@ impl Routed {
         is_native.then(|| route.candidate.provider.clone())
     }
 
-    /// Keeps only the candidate at this provider; returns false if there is none.
+    /// Removes all candidates except the first one at this provider. If there is none, returns
+    /// `false` and changes nothing.
     pub fn retain_provider(&mut self, provider: &str) -> bool {
         let found = self.candidate_at(provider).cloned();
         let was_found = found.is_some();
@@ -95,8 +97,8 @@ impl Routed {
         was_found
     }
 
-    /// Replaces the candidate by one that returns a provider's stored answer, even if the model's
-    /// routes have changed since.
+    /// Replaces the candidates by one that returns a provider's stored response, even if the
+    /// model's routes have changed since.
     pub fn replay_batch_answer(&mut self, at: &ProviderBatches, status: u16, body: Bytes) {
         self.retain_provider(&at.name);
         self.routes.truncate(1);
@@ -123,14 +125,15 @@ impl Pipeline {
         written.map_err(|error| public_error(&error, "body"))
     }
 
-    /// A pipeline that runs one answered batch line, and the outcome of its settlement.
+    /// Returns a pipeline that runs one batch line with a stored response, and the [`Settled`] that
+    /// receives its settlement.
     pub fn replay_pipeline(&self, job: &Job) -> (Arc<Pipeline>, Arc<Settled>) {
         let (pipeline, settled) = self.executing_batch_line(job);
         (Arc::new(pipeline.with_replay()), settled)
     }
 
-    /// Batch client of the named provider for a job; `None` if the provider does not support
-    /// batches.
+    /// Returns the batch client of the named provider for a job; `None` if the provider is not
+    /// configured or does not support batches.
     pub fn provider_batches(&self, job: &Job, provider: &str) -> Option<ProviderBatches> {
         let found = self.providers.get(provider)?;
         found.batches()?;
@@ -142,19 +145,19 @@ impl Pipeline {
     }
 }
 
-/// Why a submission has no handle.
+/// Reason why a submission has no handle.
 #[derive(Debug)]
 pub enum SubmitError {
-    /// The provider did not accept it; retry after this delay, if given.
+    /// The provider did not accept the submission. Retry after this delay, if given.
     Later(Option<Duration>),
-    /// The provider rejected it; a retry cannot help.
+    /// The provider rejected the submission; a retry would fail as well.
     Refused(UpstreamError),
-    /// The provider may have accepted it.
+    /// The provider may have accepted the submission.
     Unknown(UpstreamError),
 }
 
-/// Classifies a failed submission. Only a request that was not sent, or whose status says so, was
-/// certainly not accepted.
+/// Classifies a failed submission. A submission was certainly not accepted only if the request was
+/// not sent, or if the status of the response implies it.
 fn submit_error(error: UpstreamError) -> SubmitError {
     match (error.cause, error.status) {
         (UpstreamCause::Connect, _) | (UpstreamCause::Status, Some(429)) => {
@@ -179,7 +182,7 @@ pub struct ProviderBatches {
 }
 
 impl ProviderBatches {
-    /// The port, with the context of its calls.
+    /// Returns the batch port of the provider, with the context of its calls.
     fn port(&self) -> Result<(&dyn BatchProvider, &CallContext), UpstreamError> {
         let batches = self.provider.batches();
         let batches =
@@ -187,7 +190,7 @@ impl ProviderBatches {
         Ok((batches, &self.ctx))
     }
 
-    /// Maximum size of one submission: requests and bytes.
+    /// Returns the maximum size of one submission: number of requests, and bytes.
     pub fn limits(&self) -> (u32, u64) {
         self.provider.batches().map_or((0, 0), |batches| {
             let limits = batches.limits();
@@ -195,14 +198,15 @@ impl ProviderBatches {
         })
     }
 
-    /// Uploads requests from which a batch can be created. Repeating it is safe.
+    /// Uploads requests for a later [`submit`](Self::submit) and returns a reference, if the
+    /// provider requires an upload. Repeated uploads are safe.
     pub async fn stage(&self, submission: &Submission) -> Result<Option<String>, SubmitError> {
         let staged = async {
             let (batches, ctx) = self.port()?;
             batches.stage(ctx, submission).await
         };
         staged.await.map_err(|error| match submit_error(error) {
-            // Staged requests are never executed, regardless of the outcome.
+            // Staged requests are not executed, regardless of the outcome.
             SubmitError::Unknown(error) => SubmitError::Later(error.retry_after),
             known => known,
         })
@@ -222,25 +226,26 @@ impl ProviderBatches {
         self.provider.batches().is_some_and(BatchProvider::can_find)
     }
 
-    /// Handle of the batch that was submitted under this idempotency key.
+    /// Returns the handle of the batch that was submitted under this idempotency key, if the
+    /// provider accepted one.
     pub async fn find(&self, key: &str) -> Result<Option<String>, UpstreamError> {
         let (batches, ctx) = self.port()?;
         batches.find(ctx, key).await
     }
 
-    /// Progress of the batch with this handle.
+    /// Requests the state of the batch with this handle.
     pub async fn poll(&self, handle: &str) -> Result<BatchState, UpstreamError> {
         let (batches, ctx) = self.port()?;
         batches.poll(ctx, handle).await
     }
 
-    /// Results of the requests, read from `place` (a provider's result file).
+    /// Reads the results of the requests from `place`, such as a result file of the provider.
     pub async fn results(&self, place: &str) -> Result<BatchResults, UpstreamError> {
         let (batches, ctx) = self.port()?;
         batches.results(ctx, place).await
     }
 
-    /// Cancels the batch.
+    /// Requests cancellation of the batch.
     pub async fn cancel(&self, handle: &str) -> Result<(), UpstreamError> {
         let (batches, ctx) = self.port()?;
         batches.cancel(ctx, handle).await
@@ -258,12 +263,12 @@ impl ProviderBatches {
     }
 }
 
-/// Public error for requests that a provider did not execute.
+/// Returns the public error for requests that a provider did not execute.
 pub fn public_batch_error(error: &UpstreamError) -> Error {
     public_error(error, "body")
 }
 
-/// A provider that returns one stored answer.
+/// A provider that returns one stored response.
 struct ReplayProvider {
     inner: Arc<dyn Provider>,
     answer: Mutex<Option<(u16, Bytes)>>,

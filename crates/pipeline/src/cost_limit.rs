@@ -1,5 +1,5 @@
-//! Cuts off a streamed answer at the caller's cost limit. Upstreams receive the output cap that the
-//! limit pays for; this guards against upstreams that ignore it.
+//! Ends a streamed response at the caller's cost limit. Upstreams receive the output cap that the
+//! limit pays for; this module guards against upstreams that ignore the cap.
 
 use tollgate_billing::Quote;
 use tollgate_billing::quote::output_tokens;
@@ -8,27 +8,28 @@ use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Credits, Tokenizer, Usage};
 use tollgate_upstream::{Payload, TextChunk};
 
-/// Assumed maximum of bytes per token; only long runs of one character exceed it.
+/// Assumed maximum number of bytes per token. Only long runs of one character exceed it.
 pub(crate) const MAX_BYTES_PER_TOKEN: u64 = 16;
 
-/// Tracks the cost of one streamed answer.
+/// Tracker of the cost of one streamed response.
 #[derive(Debug)]
 pub(crate) struct CostLimit {
     /// Output tokens that the hold pays for.
     tokens: u64,
-    /// Assumed maximum of bytes per token.
+    /// Assumed maximum number of bytes per token.
     bytes_per_token: u64,
-    /// Maximum cost of the whole answer.
+    /// Maximum cost of the whole response.
     amount: Credits,
-    /// Number of events with output, and the bytes in them.
+    /// Number of events with output so far.
     events: u64,
+    /// Number of bytes in these events.
     bytes: u64,
     /// Choices that have started, each with whether it has ended.
     choices: Vec<(u32, bool)>,
 }
 
 impl CostLimit {
-    /// The limit that a quote for `n` answers covers.
+    /// Creates the limit that a quote for `n` choices covers.
     pub(crate) fn new(quote: &Quote, n: u64) -> Self {
         Self {
             tokens: quote.output_cap.saturating_mul(n.max(1)),
@@ -40,7 +41,7 @@ impl CostLimit {
         }
     }
 
-    /// A limit of output tokens that ignores their cost and length.
+    /// Creates a limit on the number of output tokens, regardless of their cost.
     pub(crate) fn from_tokens(tokens: u64) -> Self {
         Self {
             tokens,
@@ -52,8 +53,8 @@ impl CostLimit {
         }
     }
 
-    /// Records a chunk. Returns whether it exceeds the limit before all choices have ended by
-    /// themselves. `cost` prices a usage report.
+    /// Records a chunk. Returns whether it exceeds the limit before the upstream has ended all
+    /// choices. `cost` returns the cost of a usage report.
     pub(crate) fn is_exceeded_by(&mut self, chunk: &TextChunk, cost: impl FnOnce(&Usage) -> Credits) -> bool {
         self.events += u64::from(chunk.output_bytes > 0);
         self.bytes = self.bytes.saturating_add(chunk.output_bytes);
@@ -85,7 +86,7 @@ impl CostLimit {
         }
     }
 
-    /// `Finish` events (reason `length`) for the choices that have not ended.
+    /// Returns `Finish` events (reason `length`) for the choices that have not ended.
     pub(crate) fn missing_finishes(&self) -> impl Iterator<Item = StreamEvent> {
         let first = self.choices.is_empty().then_some(0);
         let open = self
@@ -101,9 +102,9 @@ impl CostLimit {
     }
 }
 
-/// Minimum number of tokens in `events` events with `bytes` bytes. An event has at least one token,
-/// unless the server splits text finer than tokens; so the estimate from the bytes caps the number
-/// of events.
+/// Returns the minimum number of tokens in `events` events with `bytes` bytes. An event has at
+/// least one token, unless the server splits tokens over several events; so the estimate from the
+/// bytes caps the number of events.
 pub(crate) fn min_tokens(events: u64, bytes: u64, bytes_per_token: u64) -> u64 {
     let by_events = events.min(output_tokens(bytes));
     by_events.max(bytes / bytes_per_token)

@@ -1,5 +1,5 @@
-//! Token counts: of texts with a published tokenizer, off the async threads, and of whole requests
-//! by the upstream that would answer them.
+//! Token counts: of texts with a published tokenizer, on blocking threads, and of whole requests by
+//! the upstream that would execute them.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ use crate::admit::{CallRequest, free_context};
 use crate::health::Shape;
 use crate::route::Routed;
 
-/// Maximum text bytes to count for one request: more than the longest context windows, and some
-/// tenths of a second of work.
+/// Maximum number of text bytes to count for one request. A text of this length exceeds the longest
+/// context windows, and counting it takes some tenths of a second.
 pub const MAX_TEXT_BYTES: usize = 4 << 20;
 
-/// Requests that are counted concurrently; others wait.
+/// Maximum number of concurrent counts; others wait.
 const MAX_CONCURRENT: usize = 2;
 
-/// Timeout of an upstream's token count. It is short since a local estimate exists.
+/// Timeout of an upstream's token count, short because a local estimate exists.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Semaphore that limits concurrent counts.
+/// Creates the semaphore that limits concurrent counts.
 pub(crate) fn count_slots() -> Semaphore {
     Semaphore::new(MAX_CONCURRENT)
 }
 
 impl Pipeline {
-    /// Counts texts; `None` when they are longer than [`MAX_TEXT_BYTES`] together.
+    /// Counts texts; `None` if their total length exceeds [`MAX_TEXT_BYTES`], or if counting fails.
     pub async fn count_text(&self, tokenizer: Tokenizer, texts: Vec<String>) -> Option<CountedText> {
         let bytes: usize = texts.iter().map(String::len).sum();
         if bytes > MAX_TEXT_BYTES {
@@ -69,8 +69,8 @@ impl Pipeline {
     }
 
     /// Requests the token count of a call's input from the first candidate's provider, at no
-    /// charge. `None` if the provider cannot count, is marked as failing, or fails now: the caller
-    /// then uses an estimate.
+    /// charge. `None` if the provider cannot count tokens, is marked as failing, or fails to
+    /// respond; callers then use an estimate.
     pub async fn ask_count(&self, routed: &Routed, request: &CallRequest) -> Option<u64> {
         let route = routed.routes.first()?;
         let counter = route.provider.counts()?;
@@ -101,7 +101,8 @@ impl Pipeline {
 }
 
 impl Routed {
-    /// Demand of one attempt, with the schema text that the gateway adds for structured output.
+    /// Returns the demand of one attempt, including the schema text that the gateway adds for
+    /// structured output.
     pub fn single_attempt_demand(&self, requested: Demand) -> Demand {
         match &self.structured {
             Some(structured) => structured.single_attempt_demand(requested),

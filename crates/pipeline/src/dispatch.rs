@@ -1,4 +1,4 @@
-//! Stage 3: tries the candidates in order until one answers, for any operation.
+//! Stage 3: tries the candidates in order until one responds, for any operation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use crate::health::may_have_run;
 use crate::operation::Operation;
 use crate::policy;
 
-/// A call that an upstream has started to answer.
+/// A call with the reply of an upstream, complete or started.
 pub(crate) struct Dispatched<R> {
     pub(crate) reply: R,
-    /// The target that answers, see [`Candidate::target`](tollgate_catalog::Candidate::target).
+    /// Target of the reply, see [`Candidate::target`](tollgate_catalog::Candidate::target).
     pub(crate) target: Arc<str>,
 }
 
-/// A call that no upstream answered.
+/// Failure of a call, for the caller and for its settlement.
 pub(crate) struct Failure {
     pub(crate) error: Error,
     pub(crate) ending: Ending,
-    /// Usage that upstreams reported for discarded answers.
+    /// Usage that upstreams reported for discarded responses.
     pub(crate) reported: Option<Box<Usage>>,
 }
 
-/// Decision after a failed attempt.
+/// Next step after a failed attempt.
 enum Next {
     GiveUp,
     Elsewhere,
@@ -66,7 +66,8 @@ impl Pipeline {
             tracing::warn!(request.id = %request, provider = %route.candidate.provider, attempt, %error, "upstream failed");
             attempt += 1;
             let has_other = place + 1 < admission.routes.len();
-            // Another attempt at a request that an upstream cannot answer would fail the same way.
+            // Two consecutive error objects from upstreams end the attempts: another one would fail
+            // as well.
             let is_again = std::mem::replace(&mut was_reported, error.is_reported) && error.is_reported;
             let next = if attempt > self.settings.retries.extra_attempts || is_again {
                 Next::GiveUp
@@ -84,8 +85,8 @@ impl Pipeline {
                         let name = CAP_PARAMS.iter().find(|name| call.has_param(name));
                         error.param = name.map(|name| (*name).to_owned());
                     }
-                    // The upstream's name of a parameter is dropped if the caller's request does
-                    // not have it.
+                    // The upstream's name of a parameter is removed if the caller's request does
+                    // not have the parameter.
                     error.param = error.param.filter(|param| {
                         error.kind != UpstreamErrorKind::Rejected || admission.request.call.has_param(param)
                     });
@@ -107,8 +108,7 @@ impl Pipeline {
             UpstreamErrorKind::Credentials => Next::GiveUp,
             UpstreamErrorKind::Unsupported => Next::GiveUp,
             _ if error.retry == Retry::Never => Next::GiveUp,
-            // The same upstream may still be executing the request; a second copy could be charged
-            // twice.
+            // The same upstream may still be executing the request, and could charge a second copy.
             _ if may_have_run(error) => Next::GiveUp,
             _ => match error.retry_after {
                 Some(wait) if wait > retries.retry_after_cap => Next::GiveUp,
@@ -118,7 +118,8 @@ impl Pipeline {
         }
     }
 
-    /// Full jitter: a random wait between zero and `first` doubled per attempt, capped.
+    /// Returns a random delay with full jitter: between zero and `first` doubled per attempt, at
+    /// most `backoff_cap`.
     pub(crate) fn jittered(&self, first: Duration, attempt: u32) -> Duration {
         let longest = first
             .saturating_mul(1 << attempt.saturating_sub(1).min(16))
@@ -127,7 +128,7 @@ impl Pipeline {
         Duration::from_micros(self.health.draw(micros.saturating_add(1)))
     }
 
-    /// Waits for `future`; `None` after the total timeout of a call.
+    /// Waits for `future`. Returns `None` after the total timeout of a call.
     pub(crate) async fn within_total<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         timeout(self.settings.timeouts.total, future).await.ok()
     }
@@ -142,8 +143,8 @@ const CAP_PARAMS: &[&str] = &[
     "generation_config.max_output_tokens",
 ];
 
-/// Converts a failure for the caller; the error names no provider. `input` is the parameter that
-/// carries the model's input.
+/// Converts an upstream error to a failure for the caller. `input` is the name of the parameter
+/// with the model's input.
 pub(crate) fn public_failure(error: &UpstreamError, input: &str) -> Failure {
     Failure {
         error: public_error(error, input),
@@ -152,7 +153,7 @@ pub(crate) fn public_failure(error: &UpstreamError, input: &str) -> Failure {
     }
 }
 
-/// Ending of a call with this error.
+/// Returns the ending of a call with this error.
 pub(crate) fn ending_of(error: &UpstreamError) -> Ending {
     match error.cause {
         UpstreamCause::Timeout => Ending::Timeout,
@@ -160,7 +161,7 @@ pub(crate) fn ending_of(error: &UpstreamError) -> Ending {
     }
 }
 
-/// Failure of a call that exceeded the total timeout.
+/// Returns the failure of a call that exceeded the total timeout.
 pub(crate) fn total_timeout() -> Failure {
     let message = "The model did not answer in time. Retry with backoff.";
     Failure {
@@ -170,7 +171,8 @@ pub(crate) fn total_timeout() -> Failure {
     }
 }
 
-/// Failure of a call that was cut off after its caller had left. No caller sees the error.
+/// Returns the failure of a call that was ended after its caller had disconnected. No caller
+/// receives the error.
 pub(crate) fn cut_off() -> Failure {
     Failure {
         ending: Ending::CallerGoneCut,
@@ -178,8 +180,8 @@ pub(crate) fn cut_off() -> Failure {
     }
 }
 
-/// Public error of an upstream failure. It includes the upstream's text if the provider's settings
-/// allow it.
+/// Returns the public error of an upstream failure. The message does not name the provider. It
+/// includes the upstream's text only if the provider's settings allow it.
 pub(crate) fn public_error(error: &UpstreamError, input: &str) -> Error {
     let mut public = without_text(error, input);
     if let Some(text) = error.passed_text() {

@@ -1,4 +1,4 @@
-//! Embeddings: one answer without streaming, charged by input only.
+//! Embeddings: one response without streaming, charged by input only.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::dispatch::Dispatched;
 use crate::operation::{Operation, names_param};
 use crate::route::Route;
 
-/// Vectors of a settled call.
+/// Embeddings of a settled call.
 pub struct Embedded {
     /// Vectors in the caller's format or in the common form.
     pub payload: EmbedPayload,
-    /// Settled cost, from the input tokens alone.
+    /// Settled cost, computed from the input tokens only.
     pub charge: Charge,
 }
 

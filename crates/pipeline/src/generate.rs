@@ -1,5 +1,5 @@
-//! Text generation, whole or streamed. A stream counts as answered at its first content: until then
-//! the caller has received nothing, and another candidate can be tried.
+//! Text generation, complete or streamed. An attempt with a stream succeeds at the first content:
+//! until then the caller has received nothing, and another candidate can be tried.
 
 use std::sync::Arc;
 
@@ -26,16 +26,16 @@ use crate::run_to_completion::Caller;
 use crate::separate;
 use crate::stream::{BUFFERED_CHUNKS, replayed};
 
-/// An answer that an upstream has started.
+/// A response that an upstream has started.
 pub(crate) enum Started {
-    /// A complete answer.
+    /// A complete response.
     Whole(TextAnswer),
-    /// Chunks received so far, and the rest of the stream.
+    /// A stream: the chunks received so far, and the remaining ones.
     Stream {
         received: Vec<TextChunk>,
         rest: TextStream,
-        /// Whether the request was sent without the output cap of the hold, so that the gateway has
-        /// to enforce it.
+        /// Whether the request was sent without the output cap of the hold, so that the gateway
+        /// must enforce the cap.
         uncapped: bool,
     },
 }
@@ -65,7 +65,7 @@ impl Operation for TextCall {
         };
         let mut call = admission.text_call(route);
         let mut ctx = pipeline.context(admission);
-        // With a cost limit, the gateway may have to end the answer itself.
+        // With a cost limit, the gateway may have to end the response.
         ctx.inspected |= call.stream && admission.request.max_cost.is_some();
         let mut uncapped = false;
         let requested = pipeline
@@ -173,11 +173,11 @@ impl Operation for TextCall {
 }
 
 impl Admission {
-    /// The call for this candidate, with its model name and caps.
+    /// Returns the call for this candidate, with the candidate's model name and the output caps.
     pub(crate) fn text_call(&self, route: &Route) -> TextCall {
         let mut call = self.request.call.clone();
         call.upstream_model = route.candidate.upstream_model.clone();
-        // An answer that is validated as a whole is not streamed.
+        // A response that the gateway validates is not streamed.
         call.stream &= self.structured.is_none();
         let quote = self.hold.terms().quote;
         call.clamp_output = quote.must_clamp.then_some(quote.output_cap);
@@ -194,8 +194,9 @@ impl Admission {
         call
     }
 
-    /// Reclassifies a rejection as [`UpstreamErrorKind::ContextLength`] if its text names the size
-    /// of the context window and the request may exceed it. vLLM reports it this way.
+    /// Reclassifies a rejection as [`UpstreamErrorKind::ContextLength`] if its text contains the
+    /// size of the context window and the request may exceed the window. vLLM reports the error
+    /// this way.
     fn detect_context_length(&self, mut error: UpstreamError) -> UpstreamError {
         let Some(window) = self.model.context_window else {
             return error;
@@ -215,7 +216,8 @@ impl Admission {
         error
     }
 
-    /// The output cap that the gateway added, if the error may be the upstream's refusal of it.
+    /// Returns the output cap that the gateway added, if the upstream may have rejected the request
+    /// because of it.
     fn refused_cap(&self, text: &dyn TextProvider, call: &TextCall, error: &UpstreamError) -> Option<u64> {
         let is_refusal = matches!(
             error.kind,
@@ -233,7 +235,7 @@ impl Admission {
     }
 
     /// Removes the gateway's output cap from a call, or lowers it if the format requires one. The
-    /// gateway then enforces the cap of the hold, which requires parsing the answer.
+    /// gateway then enforces the cap of the hold, which requires parsing the response.
     fn without_cap(&self, ctx: &mut CallContext, call: &mut TextCall) {
         ctx.inspected |= call.stream;
         call.clamp_output = None;
@@ -241,8 +243,9 @@ impl Admission {
     }
 }
 
-/// Minimum output tokens of several answers, for reports that count only one of them. A report is
-/// taken to count one answer if it equals the cap; then each capped answer counts as the cap.
+/// Returns the minimum number of output tokens of several choices, for usage reports that count
+/// only one of them. A report that equals the cap is assumed to count one choice; then each choice
+/// that reached the cap counts as the cap.
 fn min_output(answer: &TextAnswer, demand: &Demand) -> u64 {
     if demand.n < 2 {
         return 0;
@@ -255,8 +258,8 @@ fn min_output(answer: &TextAnswer, demand: &Demand) -> u64 {
     }
 }
 
-/// Output cap for a format that requires one. If only the context window is known, at most half of
-/// it: input and cap must fit together.
+/// Returns the output cap for a format that requires one. If only the context window is known, the
+/// cap is at most half of it, because input and cap together must fit into the window.
 fn required_cap(model: &Model, covered: u64) -> u64 {
     match (model.max_output_tokens, model.context_window) {
         (Some(_), _) => covered,
@@ -274,8 +277,8 @@ fn is_cap(param: &str) -> bool {
 }
 
 impl Pipeline {
-    /// Sends the call to a candidate: one request, or one per answer if the server returns one
-    /// only.
+    /// Sends the call to a candidate: one request, or one request per choice if the server returns
+    /// only one choice per request.
     async fn request_answers(
         &self,
         admission: &Admission,
@@ -285,8 +288,8 @@ impl Pipeline {
         call: &TextCall,
     ) -> Result<TextReply, UpstreamError> {
         let n = u32::try_from(admission.request.demand.n).unwrap_or(u32::MAX);
-        // Native completions may have several prompts and fields without a common form. Completions
-        // that are converted to chat have one prompt and no such fields.
+        // Native completions may have several prompts, and fields without a common form.
+        // Completions that are converted to chat have one prompt and no such fields.
         let is_native_completion = call.format == Format::Completions && text.takes(Format::Completions);
         if n > 1 && !is_native_completion && text.needs_call_per_answer() {
             return separate::generate_separately(&route.provider, ctx, call, n).await;
@@ -294,7 +297,8 @@ impl Pipeline {
         text.generate(ctx, call).await
     }
 
-    /// Waits for the first content, or until the response headers must be sent.
+    /// Waits for the first content, or until the response headers must be sent. Returns an error if
+    /// the stream ends without content.
     async fn peek(
         &self,
         admission: &Admission,

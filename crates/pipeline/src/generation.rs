@@ -1,5 +1,5 @@
-//! Images and videos: jobs that submit work to a provider and poll it. The job's hold pays for
-//! these calls.
+//! Image and video generation: jobs submit a call to a provider and poll its state. The job's hold
+//! pays for these requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,15 +21,17 @@ use crate::health::Shape;
 use crate::media::ReferencesMedia;
 use crate::route::{Route, Routed};
 
-/// Timeout of a status request.
+/// Header timeout of status, cancellation and download requests, and idle timeout of all requests
+/// to a media provider.
 const POLL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A call that a media provider executes as a job.
 pub trait MediaCall: ReferencesMedia + Clone + 'static {
-    /// The provider's port for this kind of call; `None` if it has none.
+    /// Returns the provider's port for this kind of call; `None` if the provider does not support
+    /// it.
     fn media_provider(provider: &dyn Provider) -> Option<&dyn MediaProvider<Self>>;
 
-    /// The same call with the provider's name of the model.
+    /// Returns the same call with the provider's name of the model.
     fn at(&self, upstream_model: Arc<str>) -> Self;
 }
 
@@ -64,7 +66,8 @@ impl MediaCall for VideoCall {
 }
 
 impl Routed {
-    /// Keeps the candidates that accept the call. If there are none, returns the first refusal.
+    /// Retains the candidates that accept the call. If there are none, returns the first
+    /// candidate's error, or `unsupported_endpoint`.
     pub fn retain_media_providers<C: MediaCall>(&mut self, call: &C) -> Result<(), Error> {
         let mut refusal = None;
         let mut retained = Vec::with_capacity(self.routes.len());
@@ -86,20 +89,21 @@ impl Routed {
         Ok(())
     }
 
-    /// The candidate of an attempt (counted from 1), round robin.
+    /// Returns the candidate of an attempt (counted from 1), in round-robin order.
     pub fn candidate(&self, attempt: u32) -> Option<&Route> {
         let index = attempt.saturating_sub(1) as usize % self.routes.len().max(1);
         self.routes.get(index)
     }
 
-    /// The first candidate at this provider.
+    /// Returns the first candidate at this provider.
     pub fn candidate_at(&self, provider: &str) -> Option<&Route> {
         self.routes
             .iter()
             .find(|route| *route.candidate.provider == *provider)
     }
 
-    /// Maximum outputs per submission that every candidate supports; at least 1.
+    /// Returns the maximum number of outputs per submission that all candidates support; at least
+    /// 1.
     pub fn max_outputs<C: MediaCall>(&self) -> u32 {
         let max = |route: &Route| {
             let media_provider = C::media_provider(&*route.provider)?;
@@ -118,16 +122,16 @@ fn unsupported_model() -> Error {
 /// Whether a failed submission can be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmitFailure {
-    /// It was not executed; retry it, here or at another candidate.
+    /// The submission was not executed. A retry at the same or another candidate may succeed.
     Retryable,
-    /// It was not executed, and a retry would fail as well.
+    /// The submission was not executed, and a retry would fail as well.
     Final,
-    /// It may have been executed.
+    /// The submission may have been executed.
     Unknown,
 }
 
-/// Classifies a failed submission. Only a request that was not sent, or whose status says so, was
-/// certainly not executed.
+/// Classifies a failed submission. A submission was certainly not executed only if the request was
+/// not sent, or if the upstream's error implies it.
 pub fn classify_failure(error: &UpstreamError) -> SubmitFailure {
     match (error.kind, error.cause, error.status) {
         (
@@ -146,7 +150,7 @@ pub fn classify_failure(error: &UpstreamError) -> SubmitFailure {
     }
 }
 
-/// Public error of a failed image or video call.
+/// Returns the public error of a failed image or video call.
 pub fn public_media_error(error: &UpstreamError) -> Error {
     public_error(error, "prompt")
 }
@@ -154,11 +158,11 @@ pub fn public_media_error(error: &UpstreamError) -> Error {
 /// Result of a job's call, from which the charge is computed.
 #[derive(Clone, Debug)]
 pub struct Conclusion {
-    /// Consumption in all units, such as images and tokens.
+    /// Consumption by unit, such as images and tokens.
     pub usage: Usage,
     /// Recorded outcome of the call.
     pub outcome: Outcome,
-    /// Target in the form `provider/model`; empty if none served, or several did.
+    /// Target in the form `provider/model`; empty if none served the call, or several did.
     pub target: Arc<str>,
     /// Time of the first output.
     pub first_at: Option<Timestamp>,
@@ -167,8 +171,8 @@ pub struct Conclusion {
 }
 
 impl Pipeline {
-    /// Submits a call to a candidate. `max_wait` is the timeout of its response; `key` makes a
-    /// repeated submission idempotent where the provider supports it.
+    /// Submits a call to a candidate. `max_wait` is the timeout of the response. `key` makes a
+    /// repeated submission idempotent if the provider supports idempotency keys.
     pub async fn submit<C: MediaCall>(
         &self,
         job: &Job,
@@ -195,7 +199,7 @@ impl Pipeline {
         submitted
     }
 
-    /// Requests the state of a submission; `handle` is the provider's.
+    /// Requests the state of the submission with the provider's `handle`.
     pub async fn poll_generation<C: MediaCall>(
         &self,
         job: &Job,
@@ -237,8 +241,8 @@ impl Pipeline {
             .await
     }
 
-    /// Downloads an output from a public URL of the provider. The URL is untrusted: the same checks
-    /// apply as to callers' URLs.
+    /// Downloads an output from a public URL of the provider. The URL is untrusted, so the same
+    /// checks apply as to callers' URLs.
     pub async fn fetch_public_output(&self, url: &str) -> Result<Bytes, UpstreamError> {
         const TYPES: &[&str] = &["image/png", "image/jpeg", "image/webp", "video/mp4", "video/webm"];
         let request = FetchRequest {
@@ -253,14 +257,14 @@ impl Pipeline {
         Ok(fetched.bytes)
     }
 
-    /// Whether the provider executes a submission only once when it is sent again under its key.
+    /// Whether the provider executes a submission only once if it is sent again with the same key.
     pub fn is_idempotent<C: MediaCall>(&self, provider: &str) -> bool {
         let provider = self.providers.get(provider);
         provider
             .is_some_and(|provider| C::media_provider(&*provider).is_some_and(MediaProvider::is_idempotent))
     }
 
-    /// Settlement of a job's hold: the usage at the agreed prices.
+    /// Returns the settlement of a job's hold: the charge for the usage at `prices`.
     pub fn conclude(&self, job: &Job, prices: &Prices, conclusion: Conclusion) -> Settlement {
         let verdict = Verdict {
             usage: conclusion.usage,
@@ -270,8 +274,8 @@ impl Pipeline {
         self.resolve(job, charge(prices, &verdict, job.held), conclusion)
     }
 
-    /// Settlement of a job's hold on which several models worked: the sum of their costs, at most
-    /// the held amount.
+    /// Returns the settlement of the hold of a job that several models served: the charge is the
+    /// sum of their costs, at most the held amount.
     pub fn conclude_parts(
         &self,
         job: &Job,
@@ -327,7 +331,7 @@ impl Pipeline {
     }
 }
 
-/// The target that served every part; empty if there are several or none.
+/// Returns the target that served all parts; empty if there are several targets or none.
 fn only_target(parts: &[UsagePart]) -> Arc<str> {
     match parts {
         [first, rest @ ..] if rest.iter().all(|part| part.target == first.target) => first.target.clone(),

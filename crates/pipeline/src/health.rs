@@ -1,8 +1,8 @@
-//! Health of each candidate: circuit breaker, cool-down, and retry budget.
+//! Health of candidates: circuit breaker, cool-down, and retry budget.
 //!
 //! An open breaker does not exclude a candidate; it moves the candidate behind the others (see
-//! [`crate::route`]). So the last one left is always tried, and a pool that fails as a whole
-//! recovers as soon as its upstream does.
+//! [`crate::route`]). So at least one candidate is always tried, and a model whose candidates all
+//! failed recovers as soon as an upstream does.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,10 +16,10 @@ use tollgate_upstream::{UpstreamCause, UpstreamError, UpstreamErrorKind};
 
 use crate::settings::Retries;
 
-/// Window of the breaker and of the retry budget, in seconds.
+/// Length of the window of the breaker and of the retry budget, in seconds.
 const WINDOW: u64 = 10;
 
-/// Health of every candidate.
+/// Health data of all candidates.
 pub struct Health {
     clock: Arc<dyn Clock>,
     settings: Retries,
@@ -32,9 +32,10 @@ pub struct Health {
 pub struct Report {
     /// State of the circuit breaker.
     pub breaker: Breaker,
-    /// Consecutive failures since the last answer.
+    /// Number of consecutive failures since the last success.
     pub failures_in_a_row: u32,
-    /// Time until the candidate is tried in its configured order again; zero if it is now.
+    /// Time until the candidate is tried in its configured order again; zero in the states `Closed`
+    /// and `HalfOpen`.
     pub retry_in: Duration,
     /// Last error of the candidate.
     pub last_error: Option<LastError>,
@@ -46,16 +47,17 @@ pub enum Breaker {
     /// The candidate is tried in its configured order.
     #[default]
     Closed,
-    /// It failed repeatedly; others are tried first.
+    /// The candidate failed repeatedly; others are tried first.
     Open,
-    /// It failed repeatedly; single probe calls are let through.
+    /// The open time is over; single probe calls are tried in the configured order.
     HalfOpen,
-    /// It returned a rate limit error; others are tried first until its `retry_after` is over.
+    /// The candidate returned a rate limit error; others are tried first until its `retry_after`
+    /// has passed.
     CoolingDown,
 }
 
 impl Breaker {
-    /// Name in the admin API.
+    /// Returns the name of the state in the admin API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Breaker::Closed => "closed",
@@ -66,36 +68,36 @@ impl Breaker {
     }
 }
 
-/// The last error of a candidate. The upstream's text is left out, since it may repeat a caller's
-/// input.
+/// The last error of a candidate, without the upstream's text, which may contain a caller's input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastError {
-    /// Kind and cause of the failure, and the HTTP status if there is one.
+    /// Kind and cause of the error, and the HTTP status if there is one.
     pub what: String,
     /// Time of the failure.
     pub at: Timestamp,
 }
 
-/// Class of a request, as far as it decides whether an upstream can answer it.
+/// Class of a request, by properties that determine whether an upstream can execute it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Hash of the endpoint and of the features used.
+    /// Hash of the endpoint and of the features that the request uses.
     pub coarse: u64,
-    /// Hash of the same and of the size class.
+    /// Hash of the endpoint, the features and the size class.
     pub fine: u64,
 }
 
-/// Number of request shapes that must fail without an answer in between, before errors reported
-/// about single requests count against the upstream.
+/// Number of request shapes that must fail without a success in between, before error objects of
+/// the upstream count as failures of the upstream.
 const MIN_FAILED_SHAPES: usize = 3;
-/// Maximum shapes remembered per candidate.
+/// Maximum number of stored shapes per candidate.
 const MAX_SHAPES: usize = 32;
 
 #[derive(Default)]
 struct State {
-    /// Shapes of answered requests, most recent last.
+    /// Fine hashes of the shapes of successful requests, the most recent one last.
     answered: Vec<u64>,
-    /// Shapes of requests with reported errors since the last answer.
+    /// Coarse hashes of the shapes of requests for which the upstream returned an error object
+    /// since the last success.
     reported: Vec<u64>,
     seconds: [Second; WINDOW as usize],
     failures_in_a_row: u32,
@@ -115,7 +117,7 @@ struct Second {
 }
 
 impl Health {
-    /// Creates an empty table: every candidate counts as healthy.
+    /// Creates an empty table, in which all candidates count as healthy.
     pub fn new(clock: Arc<dyn Clock>, settings: Retries) -> Self {
         let draws = AtomicU64::new(clock.now().as_micros().cast_unsigned());
         Self {
@@ -126,7 +128,7 @@ impl Health {
         }
     }
 
-    /// A pseudo-random number below `total`, uniformly distributed.
+    /// Returns a pseudo-random number below `total`, uniformly distributed.
     pub fn draw(&self, total: u64) -> u64 {
         let mut z = self.draws.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -135,7 +137,7 @@ impl Health {
     }
 
     /// Whether the candidate should be tried in its configured order. After the open time, the
-    /// breaker lets one probe through per interval.
+    /// breaker permits one probe per interval.
     pub fn is_usable(&self, candidate: &Candidate) -> bool {
         let now = self.clock.monotonic_micros();
         self.with(candidate, |state| {
@@ -153,7 +155,7 @@ impl Health {
         })
     }
 
-    /// Records an answered call, which closes the breaker.
+    /// Records a successful call, which closes the breaker.
     pub fn succeeded(&self, candidate: &Candidate, shape: Shape) {
         let now = self.clock.monotonic_micros();
         self.with(candidate, |state| {
@@ -169,8 +171,8 @@ impl Health {
     }
 
     /// Records a failed call. Errors that do not concern the upstream's health, such as a rejected
-    /// request, are not counted; nor are errors that it reports about one kind of request while it
-    /// answers others.
+    /// request, are not counted. Neither are error objects that the upstream returns for one shape
+    /// of request while it succeeds with others.
     pub fn failed(&self, candidate: &Candidate, error: &UpstreamError, shape: Shape) {
         let now = self.clock.monotonic_micros();
         match error.kind {
@@ -217,7 +219,8 @@ impl Health {
         }
     }
 
-    /// Health report of a candidate; `None` if it was never tried.
+    /// Returns the health report of a candidate; `None` if no health data of the candidate is
+    /// recorded.
     pub fn report(&self, candidate: &Candidate) -> Option<Report> {
         let now = self.clock.monotonic_micros();
         let known = self.candidates.read().unwrap_or_else(PoisonError::into_inner);
@@ -262,7 +265,7 @@ impl Health {
         );
     }
 
-    /// Takes one retry from the candidate's budget; false if the budget is used up.
+    /// Takes one retry from the candidate's budget. Returns `false` if the budget is exhausted.
     pub fn may_retry(&self, candidate: &Candidate) -> bool {
         let now = self.clock.monotonic_micros();
         self.with(candidate, |state| {
@@ -312,8 +315,8 @@ impl State {
         self.answered.push(shape.fine);
     }
 
-    /// Whether an error that the upstream reports about a request counts against the upstream: it
-    /// answered this shape before, or several shapes failed in a row.
+    /// Whether an error object that the upstream returned counts as a failure of the upstream: this
+    /// shape succeeded before, or several shapes failed without a success in between.
     fn is_evidence(&mut self, shape: Shape) -> bool {
         if self.answered.contains(&shape.fine) {
             return true;
@@ -336,7 +339,7 @@ impl State {
         place
     }
 
-    /// Calls, failures and retries of the window.
+    /// Returns the numbers of calls, failures and retries in the window.
     fn sums(&self, now: u64) -> (u32, u32, u32) {
         let at = now / 1_000_000;
         let recent = self.seconds.iter().filter(|second| second.at + WINDOW > at);
@@ -352,7 +355,7 @@ fn key(candidate: &Candidate) -> u64 {
     hasher.finish()
 }
 
-/// Whether the upstream may have executed the call in spite of the failure.
+/// Whether the upstream may have executed the call despite the failure.
 pub(crate) fn may_have_run(error: &UpstreamError) -> bool {
     matches!(error.cause, UpstreamCause::Protocol | UpstreamCause::Timeout)
 }

@@ -1,6 +1,6 @@
-//! Guards a hold until its call runs. A caller that leaves before, or a panic, would block the
-//! credits until the hold expires; the guard releases them immediately. The sweep covers processes
-//! that die.
+//! Guard of a hold until its call runs. If the caller disconnects before, or a task panics, the
+//! guard releases the credits immediately; otherwise they would be blocked until the hold expires.
+//! The sweep releases the holds of processes that died.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tollgate_storage::{LedgerStore, Settlement};
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Clock, HoldId};
 
-/// Releases the hold of a call that does not run.
+/// A guard that releases the hold of a call that does not run.
 pub(crate) struct HoldGuard(Option<Release>);
 
 /// Data for the release.
@@ -23,7 +23,8 @@ struct Release {
 }
 
 impl HoldGuard {
-    /// Creates a guard that releases the hold when dropped, on the current runtime.
+    /// Creates a guard that releases the hold when it is dropped, on the runtime that is current
+    /// then.
     pub(crate) fn new(
         ledger: Arc<dyn LedgerStore>,
         clock: Arc<dyn Clock>,
@@ -40,12 +41,12 @@ impl HoldGuard {
         }))
     }
 
-    /// Releases nothing: a job owns the hold.
+    /// Creates a guard that releases nothing, because a job owns the hold.
     pub(crate) fn for_job() -> Self {
         Self(None)
     }
 
-    /// Disarms the guard: the code that runs the call resolves the hold.
+    /// Disarms the guard, because the code that runs the call resolves the hold.
     pub(crate) fn run(&mut self) {
         self.0 = None;
     }
@@ -87,7 +88,8 @@ mod tests {
 
     use super::*;
 
-    /// Sends the outcome of each settlement to a channel; supports nothing else.
+    /// A ledger that sends the outcome of each settlement to a channel. Other operations return an
+    /// error.
     struct Settlements(UnboundedSender<Outcome>);
 
     fn unused() -> StorageError {

@@ -1,6 +1,6 @@
-//! Calls that run as jobs. Acceptance runs the stages up to the hold, and takes the hold with the
-//! job. A worker then runs all stages against that hold; the settlement is stored for the end of
-//! the job.
+//! Calls that run as jobs. Acceptance runs the stages up to the hold, which is taken in the
+//! transaction that creates the job. A worker then runs all stages against this hold. The
+//! settlement is recorded at the end of the job.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,15 +23,15 @@ use crate::admit::{Admission, CallRequest};
 use crate::route::Routed;
 
 impl Pipeline {
-    /// A pipeline that creates this job together with the hold.
+    /// Returns a pipeline that creates this job together with the hold.
     pub fn accepting_job(&self, jobs: Arc<Jobs>, job: NewJob) -> Arc<Pipeline> {
         let inner = self.ledger.clone();
         self.with_ledger(Arc::new(AcceptingLedger { inner, jobs, job }))
     }
 
-    /// Accepts a job on which several models work, with a hold of their total maximum cost. Fails
-    /// with 422 if that exceeds the caller's limit, with 402 if it exceeds the balance; then
-    /// neither hold nor job is created.
+    /// Accepts a job that several models serve, with a hold of `amount`, their total maximum cost.
+    /// Fails with 422 if `amount` exceeds the caller's cost limit, and with 402 if it exceeds the
+    /// balance. On an error, neither the hold nor the job is created.
     pub async fn accept_job(
         &self,
         jobs: Arc<Jobs>,
@@ -45,7 +45,8 @@ impl Pipeline {
         Hold::take_amount(&accepting_job, hold, terms, amount).await
     }
 
-    /// A pipeline for the call of this job. [`Settled`] receives its settlement.
+    /// Returns a pipeline for the call of this job, and the [`Settled`] that receives its
+    /// settlement.
     pub fn executing_job(&self, job: &Job) -> (Arc<Pipeline>, Arc<Settled>) {
         let settled = Arc::new(Settled::default());
         let ledger = ExecutingLedger {
@@ -58,8 +59,8 @@ impl Pipeline {
 }
 
 impl Pipeline {
-    /// A pipeline for one line of this batch, at batch prices. [`Settled`] receives its settlement.
-    /// Lines do not count towards tokens per minute.
+    /// Returns a pipeline for one line of this batch, and the [`Settled`] that receives its
+    /// settlement. Lines do not count towards tokens per minute.
     pub fn executing_batch_line(&self, job: &Job) -> (Arc<Pipeline>, Arc<Settled>) {
         let (pipeline, settled) = self.executing_job(job);
         let limiter = Limiter::new(Arc::new(NoLimits), u32::MAX, u64::MAX);
@@ -70,21 +71,23 @@ impl Pipeline {
         (Arc::new(pipeline), settled)
     }
 
-    /// Maximum cost of a call, independent of the balance.
+    /// Returns the quote for the maximum cost of a call, regardless of the balance and the cost
+    /// limit.
     pub fn bound<C>(&self, routed: &Routed, request: &CallRequest<C>) -> Quote {
         quote(&routed.model, &routed.demand(request.demand))
     }
 }
 
 impl<C> Admission<C> {
-    /// Leaves the call to a worker and releases its token reservation; the worker reserves again.
+    /// Releases the token reservation of a call that a worker will run; the worker reserves tokens
+    /// again.
     pub async fn defer_to_worker(self, pipeline: &Pipeline) {
         pipeline.limiter.correct(self.reservation, 0).await;
     }
 }
 
 impl Routed {
-    /// Sets the prices that were agreed when the job was accepted.
+    /// Sets the model's prices to those that were agreed when the job was accepted.
     pub fn use_agreed_prices(&mut self, version: PriceVersion, prices: Prices) {
         let mut model = (*self.model).clone();
         (model.prices, model.price_version) = (prices, version);
@@ -103,13 +106,13 @@ impl Routed {
 #[derive(Default)]
 pub struct Settled {
     settlement: Mutex<Option<Settlement>>,
-    /// Maximum cost of the call.
+    /// Amount of the hold that the call requested.
     bound: Mutex<Credits>,
     settled_notify: Notify,
 }
 
 impl Settled {
-    /// The settlement, if the call was settled.
+    /// Returns the settlement, if the call has been settled.
     pub fn get(&self) -> Option<Settlement> {
         self.settlement
             .lock()
@@ -117,7 +120,8 @@ impl Settled {
             .clone()
     }
 
-    /// Hold amount that the call requested; zero if it failed before the hold.
+    /// Returns the amount of the hold that the call requested; zero if the call failed before the
+    /// hold.
     pub fn bound(&self) -> Credits {
         *self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,7 +150,7 @@ struct AcceptingLedger {
     job: NewJob,
 }
 
-/// Ledger of one existing hold, which was taken with a job.
+/// Ledger of a single existing hold, which was taken with a job.
 struct ExecutingLedger {
     inner: Arc<dyn LedgerStore>,
     held: Credits,
@@ -185,7 +189,7 @@ fn unlimited(limit: u64) -> Decision {
     }
 }
 
-/// Error for operations that the ledgers of jobs do not support.
+/// Returns the error for operations that the ledgers of jobs do not support.
 fn unsupported_operation() -> StorageError {
     StorageError::new(
         StorageErrorKind::Conflict,
@@ -231,7 +235,8 @@ impl LedgerStore for AcceptingLedger {
 
 #[async_trait]
 impl LedgerStore for ExecutingLedger {
-    /// Grants the existing hold, if it covers the amount.
+    /// Returns `Held` if the existing hold covers the amount; records the amount as the bound of
+    /// the call.
     async fn hold(&self, hold: NewHold) -> Result<HoldOutcome> {
         *self.settled.bound.lock().unwrap_or_else(PoisonError::into_inner) = hold.amount;
         Ok(match hold.amount <= self.held {

@@ -1,11 +1,12 @@
-//! One metered call: route → admit → dispatch → meter → settle. No HTTP, no SQL, no provider names.
+//! Stages of a metered call: route → admit → dispatch → meter → settle. This crate contains no
+//! HTTP, no SQL and no provider names.
 //!
-//! Each stage consumes the value of the one before it: [`Routed`] → [`Admission`] → (inside
+//! Each stage consumes the result of the previous stage: [`Routed`] → [`Admission`] → (inside
 //! [`Pipeline::run`]) `Dispatched` → `Charge`. An operation, such as text generation or embeddings,
-//! defines only how one candidate is tried and how its answer is delivered; the stages are the same
-//! for all. Paid upstream calls need a hold, because only an [`Admission`] creates their context.
-//! From dispatch to settlement a call continues when its caller leaves (`run_to_completion`), so
-//! that it is settled.
+//! defines only the attempt at one candidate and the delivery of the response; all operations share
+//! the stages. A paid upstream call requires a hold: only an [`Admission`], or a job with its hold,
+//! provides the context of the call. If the caller disconnects between dispatch and settlement, the
+//! call continues until it is settled (`run_to_completion`).
 
 pub mod admit;
 pub mod batch;
@@ -59,18 +60,19 @@ pub use settings::{Drain, Retries, Settings, Timeouts};
 pub use speech::{DeliveredSpeech, Transcribed};
 pub use structured::{Structure, Structured};
 
-/// Shared state of all calls. Clones are cheap and share it.
+/// Shared state of all calls. Clones are cheap and share the state.
 #[derive(Clone)]
 pub struct Pipeline {
     /// Models and their candidates.
     pub catalog: Arc<Catalog>,
     /// Upstream providers by name.
     pub providers: Arc<Providers>,
-    /// Rate limiter, here used for tokens per minute.
+    /// Rate limiter; the pipeline uses its limit of tokens per minute.
     pub limiter: Arc<Limiter>,
     /// Ledger of holds and settlements.
     pub ledger: Arc<dyn LedgerStore>,
-    /// Whether a call that never runs releases its hold; false for jobs, which own their holds.
+    /// Whether the hold of a call that never runs is released; false for jobs, which own their
+    /// holds.
     owns_holds: bool,
     /// Sources of media that callers reference by URL or file id.
     pub media: MediaSources,
@@ -82,10 +84,10 @@ pub struct Pipeline {
     policy: Arc<ArcSwapOption<Policy>>,
     /// Health of each candidate.
     pub health: Arc<Health>,
-    /// Health of token-count endpoints, tracked separately: their limits differ, and some cannot
-    /// count.
+    /// Health of token-count endpoints, tracked separately because their rate limits differ and
+    /// some upstreams cannot count.
     counters: Arc<Health>,
-    /// Running calls; awaited at shutdown.
+    /// Tracker of running calls, which a shutdown awaits.
     pub calls: TaskTracker,
     drains: Arc<Semaphore>,
     counting: Arc<Semaphore>,
@@ -128,7 +130,7 @@ impl Pipeline {
         }
     }
 
-    /// A copy for a job, with the given ledger.
+    /// Returns a copy for a job, with the given ledger.
     pub(crate) fn with_ledger(&self, ledger: Arc<dyn LedgerStore>) -> Arc<Self> {
         Arc::new(Self {
             ledger,
@@ -147,8 +149,8 @@ impl Pipeline {
         self.priors.save(store).await
     }
 
-    /// A copy for stored answers: without retries, and with separate health data, since these
-    /// answers say nothing about current health.
+    /// Returns a copy for stored responses: without retries, and with separate health data, since
+    /// stored responses do not reflect the current health.
     pub(crate) fn with_replay(&self) -> Self {
         let mut settings = self.settings;
         settings.retries.extra_attempts = 0;
@@ -159,7 +161,7 @@ impl Pipeline {
         }
     }
 
-    /// The current content policy, if one is configured.
+    /// Returns the current content policy, if one is configured.
     pub fn policy(&self) -> Option<Arc<Policy>> {
         self.policy.load_full()
     }

@@ -1,7 +1,7 @@
-//! Before stage 2: inlines media that a caller references. URLs are fetched if an upstream accepts
-//! bytes only; uploaded files are always read, since no upstream knows their ids. It happens before
-//! the hold, since the cost of a document depends on its bytes, but after all checks that need no
-//! bytes.
+//! Inlines media that a caller references, as the first step of stage 2. URLs are fetched if an
+//! upstream accepts only bytes. Uploaded files are always read, since upstreams have no access to
+//! them. Media are inlined before the hold, since the cost of a document depends on its bytes, but
+//! after all checks that need no bytes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,26 +23,27 @@ use crate::Pipeline;
 use crate::admit::CallRequest;
 use crate::route::Routed;
 
-/// Maximum media to fetch or read for one request.
+/// Maximum number of media to fetch or read for one request.
 const MAX_MEDIA: usize = 16;
-/// Maximum total bytes of these media: the limit of a request body.
+/// Maximum total bytes of these media.
 const MAX_TOTAL_BYTES: u64 = 32 << 20;
-/// Maximum concurrent fetches or reads per request.
+/// Maximum number of concurrent fetches or reads per request.
 const MAX_CONCURRENT: usize = 4;
 
 /// Sources of media that callers reference instead of sending them.
 #[derive(Clone)]
 pub struct MediaSources {
-    /// Fetches media by URL.
+    /// Client that fetches media by URL.
     pub fetcher: Arc<dyn Fetcher>,
-    /// Reads uploaded files by id.
+    /// Store from which uploaded files are read by id.
     pub files: Arc<dyn FileSource>,
-    /// Measures media, such as the duration of a recording.
+    /// Inspector that measures media, such as the duration of a recording.
     pub inspector: Arc<dyn MediaInspector>,
 }
 
 impl MediaSources {
-    /// Reads a file of an account, up to `max_bytes`. `param` names the parameter for errors.
+    /// Reads a file of an account. Fails if the file is larger than `max_bytes`. `param` is the
+    /// parameter that errors name.
     pub async fn file(
         &self,
         account: AccountId,
@@ -57,8 +58,8 @@ impl MediaSources {
 
 /// A call that may reference media by URL or file id.
 pub trait ReferencesMedia: Sized + Send + Sync {
-    /// Inlines the media that the candidates need as bytes, and adds them to the demand. Removes
-    /// candidates that do not accept their types.
+    /// Inlines the media that candidates need as bytes, and adds the bytes to the demand. Removes
+    /// candidates that do not accept the media types. By default, does nothing.
     fn fetch_media(
         pipeline: &Pipeline,
         routed: &mut Routed,
@@ -185,7 +186,7 @@ impl Pipeline {
 }
 
 impl Routed {
-    /// Whether a candidate accepts any kind of media as bytes only.
+    /// Whether a candidate accepts only bytes for some kind of media.
     pub fn needs_bytes(&self) -> bool {
         MediaKind::ALL
             .iter()
@@ -197,8 +198,8 @@ impl Routed {
         !referenced(self, request).is_empty()
     }
 
-    /// Media types that all candidates accept for fetched media of this kind; `None` if every
-    /// candidate accepts URLs.
+    /// Returns the media types of this kind that all candidates with a need for bytes accept;
+    /// `None` if all candidates accept URLs.
     fn media_types(&self, kind: MediaKind) -> Option<Vec<&'static str>> {
         let texts = self.routes.iter().filter_map(|route| route.provider.text());
         texts
@@ -220,13 +221,13 @@ struct MediaReference {
     media_types: Option<Vec<&'static str>>,
 }
 
-/// Reference as the caller wrote it.
+/// URL or file id of a reference.
 enum Source {
     Address(String),
     File(String),
 }
 
-/// Content of a reference.
+/// Content of a referenced medium.
 struct FetchedMedia {
     bytes: Bytes,
     media_type: Cow<'static, str>,
@@ -238,8 +239,9 @@ impl MediaReference {
         matches!(self.source, Source::File(_))
     }
 
-    /// Whether a file's type matches the referenced kind and is accepted by a candidate. Text types
-    /// pass here; whether they can be sent is checked once they are read.
+    /// Whether a file's media type matches the referenced kind, and the candidates accept it.
+    /// Returns `true` for all text types of documents; the candidates are checked again after the
+    /// file is read.
     fn accepts(&self, media_type: &str) -> bool {
         let matches_kind = match media_type.split('/').next() {
             Some("image") => self.kind == MediaKind::Image,
@@ -274,7 +276,7 @@ fn referenced(routed: &Routed, request: &GenerateRequest) -> Vec<MediaReference>
                     });
                 }
             }
-            // A cache breakpoint is not a part of the caller's request.
+            // Cache breakpoints are not parts of the caller's request.
             place += usize::from(!matches!(content, Part::CacheBreakpoint(_)));
         }
     }
@@ -289,7 +291,7 @@ fn check_count(referenced: &[MediaReference]) -> Result<(), Error> {
     Err(media_error(&excess.param, what))
 }
 
-/// Kind and source of a part; `None` if it is inline.
+/// Returns the kind and source of a part; `None` if the part references no media.
 fn source_of(part: &Part) -> Option<(MediaKind, Source)> {
     let is_inline = |url: &str| {
         url.get(..5)
@@ -310,8 +312,8 @@ fn source_of(part: &Part) -> Option<(MediaKind, Source)> {
     }
 }
 
-/// Replaces a reference by its content. Images are charged by their size on the model's grid; other
-/// media at most by their bytes.
+/// Replaces a reference by its content. Adds the bytes of documents to the demand; images do not
+/// add bytes, because the demand counts them by number.
 fn inline_part(
     request: &mut GenerateRequest,
     referenced: &MediaReference,
@@ -351,7 +353,8 @@ pub(crate) fn media_error(param: &str, what: impl std::fmt::Display) -> Error {
     Error::new(ErrorCode::InvalidParameter, format!("'{param}' {what}.")).with_param(param)
 }
 
-/// Public error of a failed fetch: the caller's fault, unless the gateway is at its fetch limit.
+/// Returns the public error of a failed fetch: `invalid_parameter`, or `overloaded` if the gateway
+/// is at its limit of concurrent fetches.
 pub fn fetch_error(param: &str, error: FetchError) -> Error {
     match error {
         FetchError::Busy => {

@@ -1,5 +1,5 @@
 //! Stage 4: measures consumption. A usage report of the upstream takes precedence over an estimate
-//! from the bytes.
+//! from the output bytes.
 
 use tollgate_billing::Evidence;
 use tollgate_types::{Timestamp, Unit, Usage};
@@ -7,22 +7,22 @@ use tollgate_upstream::{ChunkKind, TextChunk};
 
 use crate::cost_limit::{MAX_BYTES_PER_TOKEN, min_tokens};
 
-/// Observes a call from its first byte to its end.
+/// Measurements of a call, from its first byte to its end.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     reported: Option<Usage>,
     output_bytes: u64,
     has_several: bool,
-    /// Events with output.
+    /// Number of events with output.
     events: u64,
-    /// Minimum output tokens that a report must count.
+    /// Minimum number of output tokens to charge if the upstream reported usage.
     min_output: u64,
     first_at: Option<Timestamp>,
     has_finished: bool,
 }
 
 impl Meter {
-    /// A call that failed, with the usage that its upstream reported.
+    /// Creates the meter of a failed call, with the usage that the upstream reported.
     pub(crate) fn failed(reported: Option<Usage>) -> Self {
         Self {
             reported,
@@ -30,7 +30,7 @@ impl Meter {
         }
     }
 
-    /// Records a whole answer with at least `min_output` output tokens.
+    /// Records a complete response with at least `min_output` output tokens.
     pub(crate) fn whole(
         &mut self,
         reported: Option<Usage>,
@@ -44,7 +44,7 @@ impl Meter {
         self.first_at = Some(now);
     }
 
-    /// Records an event. Usage reports are cumulative: the last one counts.
+    /// Records a chunk of a stream. Usage reports are cumulative: the last one counts.
     pub(crate) fn chunk(&mut self, chunk: &TextChunk, now: impl FnOnce() -> Timestamp) {
         if chunk.usage.is_some() {
             self.reported = chunk.usage;
@@ -61,18 +61,18 @@ impl Meter {
         }
     }
 
-    /// Whether every choice of the streamed answer has ended and its usage was reported. Such a
-    /// call has completed, also when the rest of its stream never arrives.
+    /// Whether all choices of the streamed response have ended and usage was reported. Such a call
+    /// counts as complete, even if the rest of its stream does not arrive.
     pub(crate) fn has_completed(&self) -> bool {
         self.has_finished && self.reported.is_some()
     }
 
-    /// Time of the first content.
+    /// Returns the time of the first content.
     pub(crate) fn first_at(&self) -> Option<Timestamp> {
         self.first_at
     }
 
-    /// A meter for a call with `n` answers.
+    /// Creates a meter for a call with `n` choices.
     pub(crate) fn for_answers(n: u64) -> Self {
         Self {
             has_several: n > 1,
@@ -80,14 +80,14 @@ impl Meter {
         }
     }
 
-    /// Whether the reported output is below the minimum for several answers, so that the gateway
+    /// Whether the reported output is below the minimum for several choices, so that the gateway
     /// adds the difference.
     pub(crate) fn is_underreported(&self) -> bool {
         self.reported
             .is_some_and(|usage| usage.total_output() < self.min_output)
     }
 
-    /// Evidence for the charge, as of now.
+    /// Returns the evidence for the charge, as of now.
     pub(crate) fn evidence(&self) -> Evidence {
         let missing = |usage: &Usage| self.min_output.saturating_sub(usage.total_output());
         let whole = |usage: Usage| {

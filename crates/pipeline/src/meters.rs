@@ -1,5 +1,5 @@
-//! Metrics of the pipeline. Handles are created once: a lookup by name per request would cost more
-//! than the count.
+//! Metrics of the pipeline. Most handles are created once, because a lookup by name for each
+//! request would cost more than the increment.
 
 use metrics::Counter;
 use tollgate_billing::Charge;
@@ -8,7 +8,7 @@ use tollgate_types::usage::Outcome;
 
 const DECISION_TOKENS: &str = "tollgate_decision_tokens_total";
 
-/// Handles of the counters, created at start.
+/// Handles of the counters, created at startup.
 pub(crate) struct Meters {
     calls: Vec<Counter>,
     charged: Counter,
@@ -75,14 +75,14 @@ impl Meters {
         self.uncharged_output.increment(reported.total_output());
     }
 
-    /// Counts tokens that an upstream consumed for typed decisions. They do not determine the
-    /// charge.
+    /// Counts the tokens that an upstream consumed for typed decisions, on which the charge does
+    /// not depend.
     pub(crate) fn decision_upstream(&self, provider: &str, usage: &Usage) {
         decision_tokens(provider, "upstream_input", usage.total_input());
         decision_tokens(provider, "upstream_output", usage.total_output());
     }
 
-    /// Counts charged input tokens of typed decisions.
+    /// Counts the charged input tokens of typed decisions.
     pub(crate) fn decision_charged(&self, provider: &str, tokens: u64) {
         decision_tokens(provider, "charged_input", tokens);
     }

@@ -1,4 +1,4 @@
-//! Moderation by a provider: one answer without streaming, free of charge.
+//! Moderation by a provider: one response without streaming, free of charge.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::route::Route;
 
 /// Results of a settled moderation call.
 pub struct Moderated {
-    /// Results for each input.
+    /// One result for each input.
     pub answer: ModerationAnswer,
     /// Settled cost: always zero.
     pub charge: Charge,

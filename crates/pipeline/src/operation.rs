@@ -1,5 +1,5 @@
-//! The operation-specific part of a call. Routes, limits, holds, retries, call ownership and
-//! settlement are common to all operations.
+//! The operation-specific part of a call. Routes, limits, holds, retries and settlement are common
+//! to all operations.
 
 use std::sync::Arc;
 
@@ -12,34 +12,35 @@ use crate::route::Route;
 use crate::run_to_completion::Caller;
 use crate::structured::Structure;
 
-/// An answer ready for delivery, and its structure if the gateway enforced a schema.
+/// A response that is ready for delivery, and its structure if the gateway enforced a schema.
 pub(crate) type Completed<R> = Result<(Dispatched<R>, Option<Structure>), Failure>;
 
-/// An operation, identified by the type of its upstream call. The stages are monomorphized per
-/// operation; there is no dynamic lookup.
+/// An operation, identified by the type of its upstream call. The stages are monomorphized for each
+/// operation.
 pub(crate) trait Operation: Sized + Send + Sync + 'static {
     /// Reply of an upstream.
     type Reply: Send;
-    /// Answer for the caller.
+    /// Response for the caller.
     type Answer: Send + 'static;
 
-    /// The parameter that carries the model's input.
+    /// Returns the name of the request parameter that contains the model's input.
     fn input(&self) -> &'static str;
 
-    /// Whether the caller's request has the top-level parameter of this path.
+    /// Whether the caller's request has the top-level parameter of this path. By default, `true`.
     fn has_param(&self, path: &str) -> bool {
         let _ = path;
         true
     }
 
-    /// Stage 3 at one candidate: called once for each attempt.
+    /// Sends the call to one candidate (stage 3). Called once for each attempt.
     fn attempt(
         pipeline: &Pipeline,
         admission: &Admission<Self>,
         route: &Route,
     ) -> impl Future<Output = Result<Self::Reply, UpstreamError>> + Send;
 
-    /// Post-processing before delivery, such as schema enforcement; none by default.
+    /// Processes the reply before delivery, for example to enforce a schema. By default, returns it
+    /// unchanged.
     fn complete(
         pipeline: &Pipeline,
         admission: &mut Admission<Self>,
@@ -50,7 +51,8 @@ pub(crate) trait Operation: Sized + Send + Sync + 'static {
         async { Ok((dispatched, None)) }
     }
 
-    /// Stages 4 and 5 of an answered call. `left` is true if its caller has left.
+    /// Meters, settles and delivers the reply (stages 4 and 5). `left` is `true` if the caller has
+    /// disconnected.
     fn deliver(
         pipeline: Arc<Pipeline>,
         admission: Admission<Self>,

@@ -15,7 +15,7 @@ use tollgate_upstream::Provider;
 use crate::Pipeline;
 use crate::structured::Structured;
 
-/// Providers by the name of their configuration block. A reload replaces all of them.
+/// Registry of providers by the name of their configuration block. A reload replaces all providers.
 #[derive(Default)]
 pub struct Providers {
     current: ArcSwap<HashMap<Arc<str>, Arc<dyn Provider>>>,
@@ -23,7 +23,7 @@ pub struct Providers {
 }
 
 impl Providers {
-    /// Creates a registry; no provider stops on disconnect.
+    /// Creates a registry in which no provider stops on disconnect.
     pub fn new(providers: HashMap<Arc<str>, Arc<dyn Provider>>) -> Self {
         Self {
             current: ArcSwap::from_pointee(providers),
@@ -31,28 +31,28 @@ impl Providers {
         }
     }
 
-    /// Replaces all providers, after a reload.
+    /// Replaces all providers after a reload.
     pub fn replace(&self, providers: HashMap<Arc<str>, Arc<dyn Provider>>) {
         self.current.store(Arc::new(providers));
     }
 
-    /// Sets the names of the providers whose streams are aborted when the caller leaves. Other
-    /// streams are drained.
+    /// Sets the names of the providers whose streams are aborted when the caller disconnects.
+    /// Streams of other providers are drained.
     pub fn set_stop_on_disconnect(&self, names: HashSet<Arc<str>>) {
         self.stop_on_disconnect.store(Arc::new(names));
     }
 
-    /// Whether a stream of this provider is aborted when its caller leaves.
+    /// Whether a stream of this provider is aborted when its caller disconnects.
     pub(crate) fn stops_on_disconnect(&self, name: &str) -> bool {
         self.stop_on_disconnect.load().contains(name)
     }
 
-    /// The provider with this name, if it is configured.
+    /// Returns the provider with this name, if it is configured.
     pub fn get(&self, name: &str) -> Option<Arc<dyn Provider>> {
         self.current.load().get(name).cloned()
     }
 
-    /// All providers, in no particular order.
+    /// Returns all providers, in no particular order.
     pub fn all(&self) -> Vec<Arc<dyn Provider>> {
         self.current.load().values().cloned().collect()
     }
@@ -63,17 +63,18 @@ impl Providers {
 pub struct Route {
     /// Client of the candidate's provider.
     pub provider: Arc<dyn Provider>,
-    /// Provider name, upstream model and settings.
+    /// Provider name, the provider's name of the model, and settings.
     pub candidate: Candidate,
-    /// Changes of the request for this candidate; usually empty.
+    /// Changes of the request that this candidate requires; usually empty.
     pub(crate) adaptations: Vec<Adaptation>,
-    /// Names of the changed fields, in the caller's format.
+    /// Names of the changed and ignored fields. [`Routed::rename_changed`] converts them to the
+    /// caller's format.
     pub(crate) changed: Vec<String>,
 }
 
 impl Route {
-    /// Returns the hints of the request that this candidate ignores, or the error about a part that
-    /// it does not support. The request is in the common form.
+    /// Returns the hints in the request that this candidate ignores, or an error about a part that
+    /// the candidate does not support. The request is in the common form.
     fn check(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
         let Some(text) = self.provider.text() else {
             return Ok(Vec::new());
@@ -81,7 +82,7 @@ impl Route {
         text.check_compatible(&self.adapted(request), &self.candidate.abilities)
     }
 
-    /// The request with the changes for this candidate.
+    /// Returns the request with the changes for this candidate.
     pub(crate) fn adapted<'r>(&self, request: &'r GenerateRequest) -> Cow<'r, GenerateRequest> {
         let mut adapted = Cow::Borrowed(request);
         for adaptation in &self.adaptations {
@@ -90,8 +91,8 @@ impl Route {
         adapted
     }
 
-    /// Returns the route with the changes without which the candidate refuses the request. `None`
-    /// if no changes suffice.
+    /// Returns the route with the changes that make the candidate accept the request; `None` if no
+    /// changes suffice.
     fn adapt(&self, request: &GenerateRequest, refusal: &Error) -> Option<Self> {
         let mut route = self.clone();
         let mut next_refusal = None;
@@ -126,29 +127,29 @@ fn without_index(path: &str) -> String {
 pub struct Routed {
     /// Catalog entry of the model.
     pub model: Arc<Model>,
-    /// Model name as the caller wrote it; answers carry it.
+    /// Model name from the request, which responses repeat.
     pub public_model: Arc<str>,
-    /// Required shape of answers, if the gateway enforces it because no candidate does.
+    /// Required structure of responses, if the gateway enforces it because no candidate does.
     pub structured: Option<Arc<Structured>>,
-    /// Whether the answer is stored already, so that admission checks were made before.
+    /// Whether the response is already stored, so that the checks before the call are not repeated.
     pub is_replay: bool,
     /// Candidates in the order of attempts; never empty.
     pub(crate) routes: Vec<Route>,
 }
 
 impl Routed {
-    /// The provider of the first candidate.
+    /// Returns the provider of the first candidate.
     pub fn first_provider(&self) -> Option<&dyn Provider> {
         self.routes.first().map(|route| &*route.provider)
     }
 
-    /// Whether every candidate accepts the caller's bytes, which have this format.
+    /// Whether all candidates accept the unchanged body of a request in this format.
     pub fn all_accept_format(&self, format: Format) -> bool {
         let accepts = |route: &Route| route.adaptations.is_empty() && takes(route, format);
         self.routes.iter().all(accepts)
     }
 
-    /// Whether every candidate enforces this response format itself.
+    /// Whether all candidates enforce this response format.
     pub fn all_enforce_schema(&self, format: &ResponseFormat) -> bool {
         let enforces_schema = |route: &Route| {
             route
@@ -159,10 +160,10 @@ impl Routed {
         self.routes.iter().all(enforces_schema)
     }
 
-    /// Keeps the candidates that support everything in the request, and returns the hints that the
+    /// Retains the candidates that support all parts of the request, and returns the hints that the
     /// first of them ignores. If there are none, returns the first error. `is_replaced` means that
-    /// no candidate receives the caller's original bytes. With `adapts`, the candidates that need a
-    /// changed request follow the others.
+    /// no candidate receives the original body of the request. With `adapts`, the candidates that
+    /// require a changed request follow the others.
     pub fn retain_compatible(
         &mut self,
         format: Format,
@@ -201,7 +202,7 @@ impl Routed {
         }
     }
 
-    /// Renames the changed fields of adapted candidates, from the common form to the caller's
+    /// Renames the changed fields of adapted candidates from the common form to the caller's
     /// format.
     pub fn rename_changed(&mut self, name: impl Fn(&str) -> String) {
         for changed in self.routes.iter_mut().flat_map(|route| &mut route.changed) {
@@ -209,9 +210,9 @@ impl Routed {
         }
     }
 
-    /// Keeps the candidates that accept system turns within a conversation, natively or by
-    /// conversion. With `adapts`, the others follow and get these turns as user turns. If no
-    /// candidate accepts system turns, keeps all unchanged and returns `false`.
+    /// Retains the candidates that accept system turns within a conversation, natively or by
+    /// conversion. With `adapts`, the others follow and receive these turns as user turns. If no
+    /// candidate accepts system turns, returns `false` and changes nothing.
     pub fn retain_system_turns(&mut self, format: Format, adapts: bool) -> bool {
         let fits = |route: &Route| {
             let text = route.provider.text();
@@ -231,8 +232,8 @@ impl Routed {
         true
     }
 
-    /// Keeps the candidates whose provider is compatible with the request. If there are none, keeps
-    /// all and returns `false`.
+    /// Retains the candidates whose provider is compatible with the request. If there are none,
+    /// returns `false` and changes nothing.
     pub fn retain(&mut self, is_compatible: impl Fn(&dyn Provider) -> bool) -> bool {
         let fit: Vec<Route> = self
             .routes
@@ -253,7 +254,7 @@ fn takes(route: &Route, format: Format) -> bool {
 }
 
 impl Pipeline {
-    /// Resolves a model name or alias for this caller; test keys reach simulated models only.
+    /// Resolves a model name or alias for this caller. Test keys can call only simulated models.
     pub fn route(&self, caller: &Caller, name: &str) -> Result<Routed, Error> {
         let snapshot = self.catalog.current();
         let found = match caller.is_test() {
@@ -302,8 +303,8 @@ impl Pipeline {
         })
     }
 
-    /// Orders candidates: weighted ones first, in weighted random order, then fallbacks in
-    /// configured order. Candidates with an open breaker come last but are not removed.
+    /// Orders candidates: first those with a weight, in weighted random order, then fallbacks in
+    /// configured order. Candidates with an open breaker are moved to the end, but not removed.
     fn order_routes(&self, routes: Vec<Route>) -> Vec<Route> {
         let (mut weighted, fallbacks): (Vec<Route>, Vec<Route>) = routes
             .into_iter()
@@ -339,7 +340,7 @@ fn not_for_tests(name: &str) -> Error {
     Error::new(ErrorCode::ModelNotFound, message).with_param("model")
 }
 
-/// The error for an unknown model.
+/// Returns the error for an unknown model.
 pub fn model_not_found(name: &str) -> Error {
     let shown: String = name.chars().take(120).collect();
     let message =

@@ -1,4 +1,4 @@
-//! Stages 3 to 5: dispatch, meter, settle. They complete even if the caller leaves.
+//! Stages 3 to 5: dispatch, meter, settle. They complete even if the caller disconnects.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -30,48 +30,50 @@ use crate::run_to_completion::{Caller, DetachOnDrop};
 use crate::speech::{DeliveredSpeech, Transcribed};
 use crate::structured::Structure;
 
-/// Result of a call for the caller.
+/// Result of a call, for the caller.
 pub struct Served<A = Delivered> {
-    /// Answer of the operation.
+    /// Response of the operation.
     pub answer: A,
-    /// Time until the answer, or the first content of a stream, arrived.
+    /// Time until the response, or the first content of a stream, arrived.
     pub upstream_wait: Duration,
-    /// Structured-output result, if the gateway enforced the schema.
+    /// Attempt whose response matches the schema, if the gateway enforced a schema.
     pub structure: Option<Structure>,
-    /// Fields that were changed or dropped for the candidate that answered, in the caller's format.
+    /// Fields that were changed or dropped for the candidate that responded, in the caller's
+    /// format.
     pub changed: Vec<String>,
 }
 
-/// Answer of text generation.
+/// Response of text generation.
 pub enum Delivered {
-    /// A complete, settled answer.
+    /// A complete, settled response.
     Whole {
-        /// Answer body; raw bytes are the upstream's, unmodified.
+        /// Body of the response. Raw bytes are the upstream's, unmodified.
         payload: Payload<GenerateResponse>,
-        /// Result of the format's scan of raw bytes.
+        /// Properties that the format's scan found in raw bytes.
         outline: Option<Outline>,
         /// Cost at which the hold was settled.
         charge: Charge,
     },
-    /// A streamed answer.
+    /// A streamed response.
     Stream(DeliveredStream),
 }
 
-/// Chunks of a streamed answer. The stream is complete once `End` is received.
+/// Chunks of a streamed response. The stream is complete once `End` is received.
 pub type DeliveredStream = mpsc::Receiver<AnswerChunk>;
 
-/// A chunk of a streamed answer. Open streams buffer many chunks, so rare variants are boxed.
+/// A chunk of a streamed response. Open streams buffer many chunks, so rare variants are boxed.
 #[derive(Debug)]
 pub enum AnswerChunk {
-    /// An event of the answer.
+    /// An event of the response.
     Event(Payload<StreamEvent>),
-    /// The usage report, with the cost of the call.
+    /// The usage report, with the cost of the call so far.
     Usage(Payload<StreamEvent>, Credits),
-    /// The regular end. The call is settled at this charge.
+    /// The regular end, with the settled charge.
     End(Option<Payload<StreamEvent>>, Box<Charge>),
-    /// No event for a while; send a keep-alive.
+    /// No event arrived within the ping interval; a keep-alive is to be sent.
     Ping,
-    /// The upstream failed after its answer had started. The call is settled; nothing follows.
+    /// The upstream failed after its response had started. The call is settled, and this chunk is
+    /// the last one.
     Failed(Box<Error>),
 }
 
@@ -86,7 +88,7 @@ impl Pipeline {
         self.operate(admission).await
     }
 
-    /// Answers questions about a state. The call continues if this future is dropped.
+    /// Answers the questions of a typed decision. The call continues if this future is dropped.
     pub async fn decide(
         self: &Arc<Self>,
         admission: Admission<DecideCall>,
@@ -165,14 +167,14 @@ impl Pipeline {
         }
     }
 
-    /// Upstream call context of this admission, with the configured timeouts.
+    /// Returns the upstream call context of an admission, with the configured timeouts.
     pub(crate) fn context<C>(&self, admission: &Admission<C>) -> CallContext {
         let timeouts = &self.settings.timeouts;
         admission.context(timeouts.headers, timeouts.idle)
     }
 
-    /// Spawns the task that pumps a stream to its caller, independently of how fast the caller
-    /// reads.
+    /// Spawns the task that pumps a stream to its caller, so that the call is settled even if the
+    /// caller stops reading.
     pub(crate) fn start_pump(
         self: Arc<Self>,
         mut admission: Admission,
@@ -182,12 +184,13 @@ impl Pipeline {
         uncapped: bool,
         sender: Option<mpsc::Sender<AnswerChunk>>,
     ) {
-        // The request was sent and is not needed again. A stream may stay open for long, and a
+        // The request was sent and is not needed again. A stream may remain open for minutes, and a
         // prompt may be large.
         admission.request.call.release();
         let tracker = self.calls.clone();
         let (hold, account) = (admission.hold.id(), admission.request.caller.account_id());
-        // Boxed since a task is moved several times before it runs, and this one is large.
+        // The future is boxed, because a task is moved several times before it runs, and this one
+        // is large.
         tracker.spawn(Box::pin(async move {
             let pumped = AssertUnwindSafe(self.pump(admission, target, received, rest, uncapped, sender));
             let pumped = pumped.catch_unwind();
@@ -197,7 +200,8 @@ impl Pipeline {
         }));
     }
 
-    /// Dispatches the call. If the caller leaves meanwhile, waits on within the drain limits.
+    /// Dispatches the call. If the caller disconnects in the meantime, waits for the reply within
+    /// the drain limits.
     pub(crate) async fn dispatch_for<C: Operation>(
         &self,
         admission: &Admission<C>,
@@ -221,7 +225,7 @@ impl Pipeline {
         }
     }
 
-    /// Stages 4 and 5 of a complete answer.
+    /// Meters and settles a complete response (stages 4 and 5).
     pub(crate) async fn settle_whole<C>(
         &self,
         admission: Admission<C>,
@@ -241,7 +245,8 @@ impl Pipeline {
         self.settle(admission, ending, &meter, target).await
     }
 
-    /// Stage 5. Never fails the caller's answer: the sweep releases a hold that cannot be settled.
+    /// Settles a call (stage 5) and returns its charge. A storage error does not fail the response:
+    /// the sweep releases a hold that cannot be settled.
     pub(crate) async fn settle<C>(
         &self,
         admission: Admission<C>,
@@ -275,8 +280,8 @@ impl Pipeline {
         charge
     }
 
-    /// Counts tokens that an upstream reported for failed work. The caller is not charged for them;
-    /// the provider may bill the operator.
+    /// Counts the tokens that an upstream reported for a failed call. The caller is not charged for
+    /// them, but the provider may bill the operator.
     pub(crate) fn count_uncharged(&self, request: RequestId, reported: &Usage) {
         if reported.total() == 0 {
             return;

@@ -1,7 +1,8 @@
 //! A future that runs to completion even if its caller stops polling it.
 //!
-//! Usually the caller polls it to the end. A separate task for every call would cost an allocation,
-//! a channel and two wake-ups, so it becomes a task only when its caller leaves.
+//! In most cases the caller polls the future to its end. A separate task for every call would cost
+//! an allocation, a channel and two wake-ups. So the future becomes a task only when its caller
+//! disconnects.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// Whether the caller is still waiting.
+/// Connection state of a caller. Clones share the state.
 #[derive(Clone, Default)]
 pub(crate) struct Caller(Arc<AtomicBool>);
 
@@ -22,8 +23,8 @@ impl Caller {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Completes when the caller has disconnected. No waker is needed: the work is polled anew when
-    /// it becomes a task.
+    /// Completes when the caller has disconnected. No waker is needed: the work is polled again
+    /// when it becomes a task.
     pub(crate) async fn left(&self) {
         std::future::poll_fn(|_| {
             if self.has_left() {
@@ -38,18 +39,18 @@ impl Caller {
 
 type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// The work and the flag that its caller has left.
+/// A future that is spawned as a task if it is dropped before its end.
 pub(crate) struct DetachOnDrop<T: Send + 'static> {
     work: Option<Work<T>>,
     caller: Caller,
     tracker: TaskTracker,
-    /// Counts the work as running from its creation, so that a shutdown waits for it.
+    /// Registers the work as running from its creation, so that a shutdown waits for it.
     _running: TaskTrackerToken,
 }
 
 impl<T: Send + 'static> DetachOnDrop<T> {
-    /// Work that is polled with this future, and spawned on the tracker if this future is dropped
-    /// before its end.
+    /// Creates a future that polls the work. If it is dropped before the end of the work, it spawns
+    /// the work on the tracker.
     pub(crate) fn new<F>(tracker: &TaskTracker, work: impl FnOnce(Caller) -> F) -> Self
     where
         F: Future<Output = T> + Send + 'static,

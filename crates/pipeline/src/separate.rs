@@ -1,5 +1,6 @@
-//! Several answers (`n` > 1) by one call each, for upstreams that may not report the usage of all
-//! answers. Each call reports its own output, so the sum is exact. The caller receives one answer.
+//! Several choices (`n` > 1) by one call per choice, for upstreams that may not report the usage of
+//! all choices. Each call reports its own output, so the sum is exact. The caller receives one
+//! response.
 
 use std::sync::Arc;
 
@@ -12,11 +13,11 @@ use tollgate_upstream::{
     UpstreamError,
 };
 
-/// Maximum concurrent calls of one request.
+/// Maximum number of concurrent calls of one request.
 const MAX_CONCURRENT: usize = 8;
 
-/// Requests `n` answers in separate calls. The first one decides whether the upstream answers at
-/// all.
+/// Requests `n` choices in separate calls. The other calls start only after the first one has
+/// responded. All responses must be of the same kind, complete or streamed.
 pub(crate) async fn generate_separately(
     provider: &Arc<dyn Provider>,
     ctx: &CallContext,
@@ -64,7 +65,7 @@ fn mixed_replies() -> UpstreamError {
     UpstreamError::protocol("one of several responses is complete and another one is a stream")
 }
 
-/// Merges the choices of all answers into the first one.
+/// Merges the choices of all responses into the first response.
 fn merged(mut first: TextAnswer, others: Vec<TextAnswer>) -> Result<TextAnswer, UpstreamError> {
     let not_common = || UpstreamError::protocol("one of several responses is not in the common form");
     let Payload::Common(all) = &mut first.payload else {
@@ -87,8 +88,8 @@ fn merged(mut first: TextAnswer, others: Vec<TextAnswer>) -> Result<TextAnswer, 
     Ok(first)
 }
 
-/// Usage of several answers to one request: the sum of their outputs, and the input once, as if one
-/// call had returned them all.
+/// Returns the usage of several responses to one request: the sum of their outputs and the maximum
+/// of their inputs, as if one call had returned all choices. `None` if a report is missing.
 fn total(reports: &[Option<Usage>]) -> Option<Usage> {
     let mut sum = Usage::ZERO;
     for report in reports {
@@ -106,9 +107,9 @@ fn total(reports: &[Option<Usage>]) -> Option<Usage> {
 
 struct Joined {
     streams: BoxStream<'static, (usize, Result<TextChunk, UpstreamError>)>,
-    /// Usage reported for each answer.
+    /// Usage reported for each choice.
     reports: Vec<Option<Usage>>,
-    /// Number of answers that have not ended.
+    /// Number of streams that have not ended.
     open: usize,
     has_started: bool,
     state: State,
@@ -183,7 +184,8 @@ impl Joined {
         Some(Err(error))
     }
 
-    /// Converts a chunk to one of the joined stream; `None` if nothing remains of it.
+    /// Converts a chunk to a chunk of the joined stream; `None` if the joined stream has no such
+    /// chunk.
     fn take(&mut self, index: usize, mut chunk: TextChunk) -> Option<TextChunk> {
         if let Some(usage) = chunk.usage.take() {
             self.reports[index] = Some(usage);

@@ -1,4 +1,4 @@
-//! Timeouts and limits that operators can configure.
+//! Timeouts and limits of the pipeline, from the configuration.
 
 use std::time::Duration;
 
@@ -9,13 +9,14 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// Retries and circuit breaker.
     pub retries: Retries,
-    /// Draining of answers whose callers have left.
+    /// Draining of responses whose callers have disconnected.
     pub drain: Drain,
 }
 
 impl Settings {
-    /// Time after which an unresolved hold counts as abandoned. Twice the longest call: the sweep
-    /// must never release the hold of a running call.
+    /// Returns the time after which an unresolved hold counts as abandoned: twice the total timeout
+    /// plus the drain time. This exceeds the duration of any call, so the sweep never releases the
+    /// hold of a running call.
     pub fn hold_lifetime(&self) -> Duration {
         (self.timeouts.total + self.drain.time) * 2
     }
@@ -24,22 +25,22 @@ impl Settings {
 /// Timeouts of upstream calls and of callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until the upstream's response headers.
+    /// Timeout of the upstream's response headers.
     pub headers: Duration,
-    /// Until the first content of a stream, for reasoning models.
+    /// Timeout of the first content of a stream, for reasoning models.
     pub first_content_reasoning: Duration,
-    /// Until the first content of a stream, for other models.
+    /// Timeout of the first content of a stream, for other models.
     pub first_content: Duration,
-    /// Maximum time to hold back the response headers for the first content. Until then another
-    /// candidate can be tried.
+    /// Maximum time to delay the response headers until the first content arrives. During this time
+    /// another candidate can be tried.
     pub commit: Duration,
-    /// Between two events of a stream.
+    /// Maximum interval between two events of a stream.
     pub idle: Duration,
-    /// For the whole call.
+    /// Timeout of the whole call.
     pub total: Duration,
-    /// Time without a read after which a caller counts as gone.
+    /// Time without a read after which a caller counts as disconnected.
     pub write_stall: Duration,
-    /// Interval of keep-alives to a caller that waits for the next event.
+    /// Interval between keep-alives to a caller that waits for the next event.
     pub ping: Duration,
 }
 
@@ -61,25 +62,27 @@ impl Default for Timeouts {
 /// Retries and circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// Maximum attempts after the first.
+    /// Maximum number of attempts after the first one.
     pub extra_attempts: u32,
-    /// Share of the requests of the last ten seconds that may be retries, in percent.
+    /// Maximum number of retries in ten seconds, in percent of the calls in these ten seconds.
     pub budget_percent: u32,
-    /// Retries per second that are allowed in any case.
+    /// Number of retries per second that are allowed in addition to `budget_percent`.
     pub budget_per_second: u32,
-    /// Wait before the second attempt at the same candidate; doubles, with full jitter.
+    /// Maximum delay before the first retry at the same candidate. Doubles with each attempt; the
+    /// actual delay is random (full jitter).
     pub backoff: Duration,
-    /// Upper limit of the doubled wait.
+    /// Upper limit of the doubled delay.
     pub backoff_cap: Duration,
-    /// Maximum `retry_after` to wait for at the same candidate; beyond it the call fails.
+    /// Maximum `retry_after` to wait for at the same candidate. If it is longer, the call fails.
     pub retry_after_cap: Duration,
-    /// Consecutive failures that open the breaker.
+    /// Number of consecutive failures that opens the breaker.
     pub breaker_consecutive: u32,
-    /// Failure rate over ten seconds, in percent, that opens the breaker.
+    /// Failure rate in ten seconds, in percent, that opens the breaker.
     pub breaker_percent: u32,
-    /// Minimum calls in ten seconds for the failure rate to count.
+    /// Minimum number of calls in ten seconds for the failure rate to open the breaker.
     pub breaker_min_calls: u32,
-    /// Initial open time of the breaker; doubles each time.
+    /// Initial open time of the breaker. Doubles each time that the breaker opens without a success
+    /// in between.
     pub breaker_open: Duration,
     /// Maximum open time of the breaker.
     pub breaker_open_cap: Duration,
@@ -106,15 +109,15 @@ impl Default for Retries {
     }
 }
 
-/// Draining of answers whose callers have left: they are read to the end, within limits, so that
-/// the charge follows the upstream's report.
+/// Limits on draining. The response to a caller that has disconnected is read to its end within
+/// these limits, so that the charge follows the upstream's usage report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drain {
-    /// Maximum answers drained concurrently.
+    /// Maximum number of responses that are drained concurrently.
     pub max_concurrent: usize,
-    /// Maximum time to drain one answer.
+    /// Maximum time to drain one response.
     pub time: Duration,
-    /// Maximum bytes to drain of one answer.
+    /// Maximum number of bytes to drain of one response.
     pub bytes: u64,
 }
 

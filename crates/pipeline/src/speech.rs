@@ -1,5 +1,5 @@
-//! Speech: synthesis and transcription. The gateway counts characters and seconds itself; only
-//! models priced by tokens are charged by their provider's report.
+//! Speech synthesis and transcription. The gateway counts characters and seconds. Only models with
+//! token prices are charged by their provider's usage report.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -25,20 +25,19 @@ use crate::meter::Meter;
 use crate::operation::Operation;
 use crate::route::{Route, Routed};
 
-/// Chunks buffered for a slow caller; once they are full, the upstream is not read.
+/// Number of chunks buffered for a slow caller. While the buffer is full, the upstream is not read.
 const BUFFERED_CHUNKS: usize = 16;
-/// Bytes assumed per character for the token estimate of speech: four bytes make a token, and a
-/// character takes 1.5 tokens.
+/// Assumed number of bytes per character in the token estimate of speech: 1.5 tokens of four bytes.
 const BYTES_PER_CHARACTER: u64 = 6;
-/// Bytes per second assumed for recordings of unknown duration: 64 kbit/s.
+/// Assumed number of bytes per second of a recording of unknown duration: 64 kbit/s.
 const BYTES_PER_SECOND: u64 = 8_000;
 
 /// Synthesized speech for the caller.
 pub enum DeliveredSpeech {
-    /// Complete, settled speech.
+    /// Complete speech, with the settled cost.
     Whole(Bytes, Charge),
-    /// Streamed speech. It is complete and settled when the channel closes; nothing follows an
-    /// error.
+    /// Streamed speech. The channel closes after the settlement. An error is the last item; without
+    /// an error, the speech is complete.
     Stream(Receiver<Result<Bytes, Error>>),
 }
 
@@ -61,8 +60,8 @@ pub fn is_priced_by_token(model: &Model) -> bool {
 }
 
 impl Routed {
-    /// Keeps the candidates that support this transcription. If there are none, returns the first
-    /// refusal.
+    /// Retains the candidates that support this transcription. If there are none, returns the first
+    /// candidate's error, or `unsupported_endpoint`.
     pub fn retain_transcribers(&mut self, call: &TranscriptionCall) -> Result<(), Error> {
         let mut refusal = None;
         let mut retained = Vec::with_capacity(self.routes.len());
@@ -88,7 +87,8 @@ impl Routed {
         Ok(())
     }
 
-    /// Keeps the candidates that synthesize speech, or returns `unsupported_endpoint`.
+    /// Retains the candidates that synthesize speech. If there are none, returns
+    /// `unsupported_endpoint`.
     pub fn retain_speakers(&mut self) -> Result<(), Error> {
         match self.retain(|provider| provider.speech().is_some()) {
             true => Ok(()),
@@ -173,8 +173,8 @@ impl Operation for SpeechCall {
 }
 
 impl<C> Admission<C> {
-    /// Usage of the call: the units that the gateway counts, with the reported tokens if the model
-    /// is priced by tokens.
+    /// Returns the usage of the call: the units that the gateway counts, and the reported tokens.
+    /// `None` if the model has token prices and no tokens were reported.
     fn consumed_usage(&self, reported: Option<Usage>) -> Option<Usage> {
         let tokens = match (is_priced_by_token(&self.model), reported) {
             (true, reported) => reported?,
@@ -185,7 +185,8 @@ impl<C> Admission<C> {
     }
 }
 
-/// Waits for the first audio bytes; until then another candidate can be tried.
+/// Waits for the first audio bytes. Before they arrive, another candidate can be tried. Returns an
+/// error if the response contains no audio.
 async fn receive_first(spoken: SpeechAnswer) -> Result<StartedSpeech, UpstreamError> {
     let usage = spoken.usage;
     let (first, rest) = match spoken.audio {
@@ -212,7 +213,7 @@ enum End {
     CallerGone,
 }
 
-/// Forwards audio to the caller, and settles before the channel closes.
+/// Task that forwards audio to the caller, and settles the call before the channel closes.
 struct Pump {
     admission: Admission<SpeechCall>,
     target: Arc<str>,
@@ -221,7 +222,7 @@ struct Pump {
 }
 
 impl Pump {
-    /// Spawns the pump, independently of how fast the caller reads.
+    /// Spawns the pump as a task, so that the call is settled even if the caller stops reading.
     fn start(self, pipeline: Arc<Pipeline>, first: Bytes, rest: ContentStream) {
         let tracker = pipeline.calls.clone();
         let (hold, account) = (
@@ -254,7 +255,7 @@ impl Pump {
             End::Completed => {
                 pipeline.settle(admission, Ending::Complete, &meter, target).await;
             }
-            // The usage is known from the request, so the rest need not be read.
+            // The usage is known from the request, so the rest of the stream need not be read.
             End::CallerGone => {
                 pipeline
                     .settle(admission, Ending::CallerGoneCut, &meter, target)
@@ -357,8 +358,9 @@ impl Operation for TranscriptionCall {
 }
 
 impl Admission<TranscriptionCall> {
-    /// Usage of a transcription. The duration is the gateway's measurement, else the upstream's. If
-    /// both are missing it is estimated, and the usage counts as not reported.
+    /// Returns the usage of a transcription, and sets its duration in the demand. The gateway's
+    /// measurement of the duration takes precedence over the upstream's. If both are missing, the
+    /// duration is estimated, and the usage is `None`.
     fn transcription_usage(&mut self, transcript: &Transcript) -> Option<Usage> {
         let call = &self.request.call;
         let known = call.duration.or(transcript.duration);
@@ -369,7 +371,7 @@ impl Admission<TranscriptionCall> {
     }
 }
 
-/// Duration in microseconds, saturating.
+/// Returns a duration in whole microseconds, saturating.
 pub fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

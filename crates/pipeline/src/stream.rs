@@ -1,6 +1,6 @@
-//! The pump of a streamed answer: reads upstream events, meters and forwards them, and settles
-//! before it sends the end. When the caller leaves or stops reading, it drains the upstream within
-//! limits, or disconnects if the provider stops on disconnect.
+//! Pump of a streamed response. It reads upstream events, meters and forwards them, and settles the
+//! call before it sends the end. If the caller disconnects or stops reading, the pump drains the
+//! upstream within limits, or closes the connection if the provider's streams stop on disconnect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,19 +23,20 @@ use crate::dispatch::{ending_of, public_error};
 use crate::meter::Meter;
 use crate::run::{AnswerChunk, DeliveredStream};
 
-/// Events buffered for a slow caller; once they are full, the upstream is not read.
+/// Number of events buffered for a slow caller. While the buffer is full, the upstream is not read.
 pub(crate) const BUFFERED_CHUNKS: usize = 16;
 
-/// A runaway answer is aborted at this multiple of its cap …
+/// Factor in the token limit of a runaway response, which is `RUNAWAY_FACTOR` × output cap +
+/// `RUNAWAY_TOKENS` per choice.
 const RUNAWAY_FACTOR: u64 = 4;
-/// … plus this number of tokens.
+/// Number of tokens that are added to the multiple of the output cap; see [`RUNAWAY_FACTOR`].
 const RUNAWAY_TOKENS: u64 = 4_096;
 
 /// Ending of a pumped stream.
 enum End {
     Completed(Option<Payload<StreamEvent>>),
     UpstreamFailed(UpstreamError),
-    /// Ended by the gateway at the paid output.
+    /// The gateway ended the response at the cost limit.
     Stopped,
     Cut,
 }
@@ -45,14 +46,14 @@ struct Pump<'a> {
     admission: Admission,
     meter: Meter,
     cost_limit: Option<CostLimit>,
-    /// Aborts an answer far beyond its cap.
+    /// Limit at which a response that ignores its output cap is aborted.
     runaway_limit: Option<CostLimit>,
     is_runaway: bool,
     caller: Option<Sender<AnswerChunk>>,
     deadline: Instant,
     last_event_at: Instant,
     drained_bytes: u64,
-    /// Whether the provider's streams are aborted when the caller leaves.
+    /// Whether the provider's streams are aborted when the caller disconnects.
     stops_on_disconnect: bool,
     drain: Option<tokio::sync::SemaphorePermit<'a>>,
 }
@@ -84,7 +85,8 @@ impl Pipeline {
             caller,
         };
         if pump.caller.is_none() {
-            // The caller left before the answer started: handled as if it left later.
+            // The caller disconnected before the response started. This is handled like a later
+            // disconnect.
             pump.detach_caller();
         }
         let end = pump.run(received, rest).await;
@@ -140,7 +142,7 @@ impl Pump<'_> {
         }
         let mut tick = std::pin::pin!(sleep_until(self.next_tick()));
         let mut had_caller = self.caller.is_some();
-        // Detects a caller that leaves while the upstream is silent.
+        // Detects a caller that disconnects while the upstream sends no events.
         let caller = self.caller.clone();
         let mut left = std::pin::pin!(async move {
             match caller {
@@ -183,7 +185,7 @@ impl Pump<'_> {
         }
     }
 
-    /// Meters and forwards a chunk. Returns the ending if the stream ends with it.
+    /// Meters and forwards a chunk. Returns the ending if the stream ends with this chunk.
     async fn take(&mut self, chunk: TextChunk) -> Option<End> {
         self.meter.chunk(&chunk, || self.pipeline.clock.now());
         if self.exceeds_cost_limit(&chunk) {
@@ -228,7 +230,8 @@ impl Pump<'_> {
         cost_limit.is_some_and(|cost_limit| cost_limit.is_exceeded_by(chunk, cost))
     }
 
-    /// Ends every open choice. The upstream connection is closed.
+    /// Sends a finish event for every choice that has not ended. The upstream connection is closed
+    /// when the stream is dropped.
     async fn stop(&mut self) -> End {
         let request = self.admission.request.request;
         tracing::warn!(request.id = %request, "upstream exceeded the cost limit; the response is ended");
@@ -250,7 +253,8 @@ impl Pump<'_> {
         self.admission.hold.price(&verdict).amount
     }
 
-    /// Sends a chunk to the caller. A caller that has left or does not read in time is detached.
+    /// Sends a chunk to the caller. Detaches a caller that has disconnected or does not read within
+    /// the `write_stall` timeout.
     async fn forward(&mut self, outgoing: AnswerChunk) {
         let Some(caller) = &self.caller else { return };
         let is_gone = match caller.try_send(outgoing) {
@@ -269,7 +273,8 @@ impl Pump<'_> {
 
     fn detach_caller(&mut self) {
         self.caller = None;
-        // Without a permit the upstream is not read further: closing the connection stops its work.
+        // Without a permit, the upstream is not read further. Closing the connection ends the
+        // upstream's work.
         self.drain = match self.stops_on_disconnect {
             true => None,
             false => self.pipeline.drains.try_acquire().ok(),
@@ -283,7 +288,8 @@ impl Pump<'_> {
         self.drain.is_some() && self.drained_bytes <= self.pipeline.settings.drain.bytes
     }
 
-    /// Timers are checked when they fire, not moved at every event.
+    /// Returns the time of the next check of the deadline, the idle timeout and the ping interval.
+    /// The timer is not reset at every event.
     fn next_tick(&self) -> Instant {
         let timeouts = &self.pipeline.settings.timeouts;
         self.deadline
@@ -317,15 +323,16 @@ impl Pump<'_> {
     }
 }
 
-/// Limit on the answer of a request with a cost limit, or of an upstream that received no cap.
+/// Returns the limit on the response to a request with a cost limit, or on the response of an
+/// upstream that received no output cap; `None` for other calls.
 fn cost_limit(admission: &Admission, uncapped: bool) -> Option<CostLimit> {
     let terms = admission.hold.terms();
     let is_bounded = uncapped || admission.request.max_cost.is_some();
     is_bounded.then(|| CostLimit::new(&terms.quote, terms.demand.n))
 }
 
-/// Limit on the answer of an upstream that ignores its cap: a multiple of the cap plus an
-/// allowance, beyond any counting error.
+/// Returns the limit at which a response that ignores its output cap is aborted; `None` if the call
+/// has no cap. The limit exceeds the cap by more than any counting error.
 fn runaway_limit(admission: &Admission) -> Option<CostLimit> {
     let terms = admission.hold.terms();
     let is_capped = terms.demand.max_tokens.is_some()
@@ -338,8 +345,8 @@ fn runaway_limit(admission: &Admission) -> Option<CostLimit> {
     is_capped.then(|| CostLimit::from_tokens(tokens))
 }
 
-/// Error after the answer has started. It is not retried: a second attempt is the caller's decision
-/// and would be charged again.
+/// Returns the public error of an upstream that failed after its response had started. The call is
+/// not retried: a second attempt is the caller's decision and would be charged again.
 fn mid_stream_error(error: &UpstreamError) -> Error {
     let public = public_error(error, "");
     let message = "The model failed in the middle of the response. The delivered text may be incomplete.";
@@ -350,7 +357,7 @@ fn mid_stream_error(error: &UpstreamError) -> Error {
     Error::new(code, message)
 }
 
-/// A complete answer as a stream, for a caller who requested one.
+/// Converts a complete response to a stream, for a caller that requested one.
 pub(crate) fn replayed(answer: GenerateResponse, charge: Charge) -> DeliveredStream {
     let mut events = vec![StreamEvent::Start {
         id: answer.id,
@@ -366,7 +373,7 @@ pub(crate) fn replayed(answer: GenerateResponse, charge: Charge) -> DeliveredStr
     let usage = AnswerChunk::Usage(common(StreamEvent::Usage(charge.usage)), charge.amount);
     let outgoing_events = events.into_iter().map(|event| AnswerChunk::Event(common(event)));
     for outgoing in outgoing_events.chain([usage, AnswerChunk::End(None, Box::new(charge))]) {
-        // The channel has capacity for all of them.
+        // The channel has capacity for all chunks.
         let _ = sender.try_send(outgoing);
     }
     receiver

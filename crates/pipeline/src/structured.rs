@@ -1,5 +1,6 @@
-//! Structured output for upstreams that do not enforce schemas: the schema is added to the prompt,
-//! the answer is validated, and an invalid one is repaired once. One hold covers both attempts.
+//! Structured output for upstreams that do not enforce schemas. The gateway adds the schema to the
+//! prompt and validates the response. An invalid response is repaired once, by a second request.
+//! One hold covers both requests.
 
 use std::sync::Arc;
 
@@ -21,27 +22,28 @@ use crate::operation::Completed;
 use crate::route::{Route, Routed};
 use crate::run_to_completion::Caller;
 
-/// Maximum bytes of the first answer quoted in the repair request.
+/// Maximum number of bytes of the first response that the repair request quotes.
 const MAX_QUOTED_ANSWER_BYTES: usize = 16 * 1024;
-/// Maximum number of reported faults, and bytes of each.
+/// Maximum number of validation errors that the repair request lists.
 const MAX_REPORTED_FAULTS: usize = 8;
+/// Maximum number of bytes of a listed validation error.
 const MAX_FAULT_BYTES: usize = 200;
-/// Maximum bytes that the quoted answer and the faults add to the repair request, including JSON
-/// escapes.
+/// Maximum number of bytes that the quoted response and the validation errors add to the repair
+/// request, including JSON escapes.
 const REPAIR_BYTES: u64 =
     2 * (MAX_QUOTED_ANSWER_BYTES + MAX_REPORTED_FAULTS * MAX_FAULT_BYTES) as u64 + 1_024;
 
-/// How an answer came to match its schema.
+/// Attempt whose response matches the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Structure {
-    /// The first answer was valid.
+    /// The first response was valid.
     Validated,
-    /// The second answer, after the model received its first answer and the faults.
+    /// The first response was invalid; the second one, to the repair request, was valid.
     Repaired,
 }
 
 impl Structure {
-    /// Value reported to callers.
+    /// Returns the name of the attempt as reported to callers.
     pub fn as_str(self) -> &'static str {
         match self {
             Structure::Validated => "validated",
@@ -50,18 +52,18 @@ impl Structure {
     }
 }
 
-/// Compiled schema of an answer.
+/// Compiled schema of a response, with the instruction for the model.
 #[derive(Debug)]
 pub struct Structured {
-    /// `None` for any JSON object.
+    /// Validator of the schema; `None` if any JSON object is valid.
     schema: Option<Validator>,
     instruction: String,
 }
 
 impl Routed {
-    /// Keeps the candidates that enforce the request's response format. If there are none, adds the
-    /// schema to the prompt, and the pipeline validates the answer. Returns whether the request was
-    /// changed.
+    /// Retains the candidates that enforce the request's response format. If there are none, adds
+    /// the schema to the prompt, and the pipeline validates the response. Returns whether the
+    /// request was changed.
     pub fn shape(&mut self, request: &mut GenerateRequest) -> Result<bool, Error> {
         let enforces_schema = |text: &dyn TextProvider| text.enforces_schema(&request.response_format);
         if self.retain(|provider| provider.text().is_some_and(enforces_schema)) {
@@ -87,7 +89,8 @@ impl Routed {
     }
 }
 
-/// The part of a format that the upstream can enforce: JSON mode, if the schema requires an object.
+/// Returns the part of a format that the upstream can enforce: JSON mode, if the schema requires an
+/// object.
 fn enforceable_format(format: &ResponseFormat, routed: &Routed) -> ResponseFormat {
     let is_object = match format {
         ResponseFormat::JsonSchema { schema, .. } => schema.get("type").is_some_and(|kind| kind == "object"),
@@ -99,7 +102,8 @@ fn enforceable_format(format: &ResponseFormat, routed: &Routed) -> ResponseForma
     }
 }
 
-/// Keeps the candidates that are compatible with the changed request, in any format.
+/// Retains the candidates that are compatible with the changed request, in any format. If there are
+/// none, returns the first candidate's error.
 fn check_compatible(routed: &mut Routed, request: &GenerateRequest) -> Result<(), Error> {
     let compatibility = |route: &Route| {
         let text = route.provider.text()?;
@@ -127,7 +131,7 @@ impl Structured {
             ResponseFormat::JsonSchema {
                 schema, description, ..
             } => {
-                // Patterns come from callers: use the engine with linear run time.
+                // Patterns come from callers, so the engine with linear run time is used.
                 let validator = jsonschema::options()
                     .with_pattern_options(PatternOptions::regex())
                     .build(schema)
@@ -153,7 +157,7 @@ impl Structured {
             .insert(0, text_message(Role::System, &self.instruction));
     }
 
-    /// Demand of the first attempt.
+    /// Returns the demand of the first attempt: the request with the instruction.
     pub(crate) fn single_attempt_demand(&self, base: Demand) -> Demand {
         let instruction_bytes = (self.instruction.len() as u64)
             .saturating_mul(2)
@@ -165,7 +169,7 @@ impl Structured {
         }
     }
 
-    /// Demand of both attempts.
+    /// Returns the demand of both attempts.
     pub(crate) fn demand(&self, base: Demand) -> Demand {
         let once = self.single_attempt_demand(base);
         Demand {
@@ -183,13 +187,14 @@ impl Structured {
         }
     }
 
-    /// Returns the faults of an answer. A valid answer is reduced to its JSON document.
+    /// Returns the validation errors of a response. A valid response is reduced to its JSON
+    /// document.
     fn check(&self, answer: &mut GenerateResponse) -> Result<(), Vec<String>> {
         let Some(choice) = answer.choices.first_mut() else {
             return Ok(());
         };
-        // An answer that was cut, blocked, or that calls a tool is not validated, as with native
-        // enforcement.
+        // As with native enforcement, a response is not validated if it was truncated, was blocked
+        // or refused, or calls a tool.
         let ended = matches!(choice.finish, FinishReason::Stop | FinishReason::StopSequence);
         let refused = choice.parts.iter().any(|part| matches!(part, Part::Refusal(_)));
         if !ended || refused || !choice.tool_calls.is_empty() {
@@ -220,7 +225,7 @@ impl Structured {
         Ok(())
     }
 
-    /// The request for the second attempt.
+    /// Returns the repair request: the first request, the response and its validation errors.
     fn repair(
         &self,
         request: &GenerateRequest,
@@ -248,8 +253,9 @@ impl Structured {
 }
 
 impl Pipeline {
-    /// Validates an answer, and has it repaired if it does not match the schema. If the second
-    /// answer does not match either, the call fails as an upstream error and is not charged.
+    /// Validates a response, and sends a repair request if it does not match the schema. If the
+    /// second response does not match either, the call fails as an upstream error and is not
+    /// charged.
     pub(crate) async fn structure(
         &self,
         admission: &mut Admission,
@@ -291,7 +297,7 @@ impl Pipeline {
         second.0.usage = both;
         second.0.output_bytes = second.0.output_bytes.saturating_add(first.0.output_bytes);
         if second.0.usage.is_none() {
-            // An estimate has to cover both attempts.
+            // An estimate must cover both attempts.
             admission.request.demand = structured.demand(admission.request.demand);
         }
         second.1.usage = second.0.usage;
@@ -300,14 +306,14 @@ impl Pipeline {
     }
 }
 
-/// Whether a content filter withheld the answer. Such an answer is not validated; a retry would not
-/// help.
+/// Whether a content filter withheld the response. Such a response is not validated: a repair
+/// request would not help.
 fn is_withheld(answer: &GenerateResponse) -> bool {
     let mut choices = answer.choices.iter();
     choices.any(|choice| choice.finish == FinishReason::ContentFilter)
 }
 
-/// An answer without its payload, and the decoded response.
+/// Response without its payload, and the decoded payload.
 type Answered = (TextAnswer, Box<GenerateResponse>);
 
 fn whole(dispatched: Dispatched<Started>) -> Result<(Answered, Arc<str>), Failure> {
@@ -333,7 +339,7 @@ fn started(answered: Answered, target: Arc<str>) -> Dispatched<Started> {
     }
 }
 
-/// Error for an answer that cannot be validated because it is not in the common form.
+/// Returns the error for a response that cannot be validated because it is not in the common form.
 fn not_common_form() -> Failure {
     Failure {
         error: Error::internal("a structured response is not in the common form"),
@@ -375,7 +381,7 @@ fn text_of(choice: &Choice) -> String {
     texts.collect()
 }
 
-/// The document without surrounding white space and code fence.
+/// Returns the document without surrounding white space and code fence.
 fn without_fence(text: &str) -> &str {
     let text = text.trim();
     let Some(fenced) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {
@@ -427,7 +433,7 @@ mod tests {
     fn answers_fit_or_report_faults() {
         let object = Structured::new(&ResponseFormat::JsonObject).unwrap().unwrap();
         let strict = Structured::new(&schema()).unwrap().unwrap();
-        // text, valid as any object, valid by the schema
+        // text, whether it is valid as a JSON object, whether it matches the schema
         for (text, as_object, as_schema) in [
             ("{\"n\":1}", true, true),
             (" \n```json\n{\"n\": 1}\n``` ", true, true),

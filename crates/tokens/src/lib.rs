@@ -2,7 +2,7 @@
 //! included.
 //!
 //! The tables are part of the binary, compressed. A table is unpacked at its first use (about a
-//! tenth of a second, up to 20 MB) and stays in memory.
+//! tenth of a second, up to 20 MB) and remains in memory.
 
 mod table;
 
@@ -17,8 +17,8 @@ use tollgate_types::Tokenizer;
 
 use self::table::{STATE_BYTES, Table, pairs};
 
-/// Returns the number of tokens of a text. Special tokens of templates count as plain text. Takes
-/// linear time for any text.
+/// Returns the number of tokens of a text, in time that is linear in the text's length. Special
+/// tokens of templates count as plain text.
 pub fn count(tokenizer: Tokenizer, text: &str) -> u64 {
     table(tokenizer).count(text) as u64
 }
@@ -42,7 +42,8 @@ fn table(tokenizer: Tokenizer) -> &'static bpe_openai::Tokenizer {
     }
 }
 
-/// Words of `o200k_base` (tiktoken's published pattern), without its last two alternatives.
+/// Patterns of the words of `o200k_base`: tiktoken's published pattern without its last two
+/// alternatives.
 const O200K_WORDS: &[&str] = &[
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
@@ -51,7 +52,8 @@ const O200K_WORDS: &[&str] = &[
     r"\s*[\r\n]+",
 ];
 
-/// Words of `cl100k_base`, likewise.
+/// Patterns of the words of `cl100k_base`: tiktoken's published pattern without its last two
+/// alternatives.
 const CL100K_WORDS: &[&str] = &[
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
     r"[^\r\n\p{L}\p{N}]?\p{L}+",
@@ -80,7 +82,7 @@ fn read(compressed: &[u8]) -> Option<BytePairEncoding> {
     rmp_serde::from_slice(&rmp_serde::to_vec(&unpacked(&packed)?).ok()?).ok()
 }
 
-/// Reads what `packed` in `build.rs` writes.
+/// Decodes the content that `packed` in `build.rs` writes; `None` if it is malformed.
 fn unpacked(mut packed: &[u8]) -> Option<Table> {
     let mut take = |bytes: usize| -> Option<&[u8]> {
         let (part, rest) = packed.split_at_checked(bytes)?;
@@ -120,8 +122,8 @@ fn numbers(transposed: &[u8]) -> Vec<u32> {
     numbers.map(|bytes| u32::from_le_bytes(*bytes)).collect()
 }
 
-/// Items of this size, whose first bytes are stored first, then all second bytes, and so on. Bytes
-/// after the last whole item are at the end.
+/// Reverses `transposed` in `build.rs`: returns items of `size` bytes from the first bytes of all
+/// items, all second bytes, and so on. Bytes after the last complete item remain at the end.
 fn items(transposed: &[u8], size: usize) -> Vec<u8> {
     let count = transposed.len() / size;
     let mut out = vec![0; transposed.len()];

@@ -1,4 +1,4 @@
-//! The content of a token table. The build script uses this file, too.
+//! Content of a token table. The build script also uses this file.
 
 use std::collections::BTreeMap;
 
@@ -11,29 +11,30 @@ use serde_bytes::ByteBuf;
 pub(crate) struct Table {
     /// All tokens, one after the other.
     pub(crate) all_tokens: Vec<u8>,
-    /// The start of each token in `all_tokens`, and the end of the last one.
+    /// Start of each token in `all_tokens`, and the end of the last one.
     pub(crate) token_starts: Vec<u32>,
-    /// Empty: only encoding uses it.
+    /// Empty, because only encoding uses this field.
     pub(crate) bytes_hash_to_token: BTreeMap<u32, u32>,
-    /// The two tokens that each token joins; twice the token itself if it joins none.
+    /// The two tokens whose concatenation is the token; for a token that joins no others, the token
+    /// itself twice.
     pub(crate) split_table: Vec<(u32, u32)>,
-    /// The token that joins two tokens.
+    /// For each pair of tokens that can be joined, the resulting token.
     pub(crate) pair_lookup: BTreeMap<(u32, u32), u32>,
     /// Automaton that finds the longest token.
     pub(crate) longest_searcher: ByteBuf,
-    /// Those of the smallest table: only encoding uses them.
+    /// Searcher of the smallest table, because only encoding uses this field.
     pub(crate) overlapping_searcher: ByteBuf,
     pub(crate) overlapping_searcher_rev: ByteBuf,
-    /// The longest token that is a proper prefix of each token.
+    /// For each token, the longest token that is its proper prefix.
     pub(crate) next_prefix_match: Vec<u32>,
     pub(crate) hash_factor: u64,
 }
 
-/// Bytes of one state of `longest_searcher`. Bytes at the same position of all states are stored
-/// together, because they compress better.
+/// Size of one state of `longest_searcher` in bytes. Bytes at the same position of all states are
+/// stored together, because they compress better.
 pub(crate) const STATE_BYTES: usize = 12;
 
-/// Returns the tokens that join two tokens, by these two.
+/// Returns for each pair of tokens the token that joins them.
 pub(crate) fn pairs(split_table: &[(u32, u32)]) -> BTreeMap<(u32, u32), u32> {
     let numbered = (0..).zip(split_table);
     numbered

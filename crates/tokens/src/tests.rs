@@ -1,10 +1,11 @@
-//! The tables against what was published of them, and against inputs that make others slow.
+//! Compares counts with published counts, and measures inputs that slow down other tokenizers.
 
 use super::*;
 
-/// Text, and its tokens in `o200k_base` and `cl100k_base`. The first three are the ones that "How
-/// to count tokens with tiktoken" in https://github.com/openai/openai-cookbook compares; the others
-/// were counted by tiktoken 0.14.0, from tables with the digests that it expects.
+/// A text and its number of tokens in `o200k_base` and `cl100k_base`. The first three texts are
+/// those that "How to count tokens with tiktoken" in https://github.com/openai/openai-cookbook
+/// compares. The other counts are those of tiktoken 0.14.0, with tables of the digests that
+/// tiktoken expects.
 const COUNTED: &[(&str, u64, u64)] = &[
     ("", 0, 0),
     ("antidisestablishmentarianism", 6, 6),
@@ -66,8 +67,9 @@ fn no_token_exceeds_max_token_bytes() {
     }
 }
 
-/// Texts of one megabyte: one token candidate, and as many as possible. With an algorithm that is
-/// quadratic in a candidate's length, the test would take hours.
+/// Counts texts of one megabyte: one with a single token candidate, and one with as many candidates
+/// as possible. With an algorithm that is quadratic in a candidate's length, the test would take
+/// hours.
 #[test]
 fn a_megabyte_of_any_text_is_counted() {
     const BYTES: usize = 1 << 20;

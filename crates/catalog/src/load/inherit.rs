@@ -10,9 +10,9 @@ use crate::builtin::BuiltinModel;
 use crate::media::Media;
 use crate::model::{Candidate, Model, StructuredOutput, Unknown};
 
-/// Returns the record of each target: the block with its name (`provider/model`), else the default
-/// catalog's model with this name at the provider's preset (which needs no price), else the entry
-/// in the provider's list. `None` if there is no record.
+/// Returns the record of each target; `None` for a target without one. The record is the block with
+/// the target's name (`provider/model`), else the model with this name at the provider's preset in
+/// the default catalog (which needs no price), else the entry in the provider's list.
 pub(super) fn records(
     targets: &[Candidate],
     input: &CatalogInput,
@@ -58,8 +58,8 @@ fn has(model: &Model, target: &Candidate) -> bool {
 }
 
 /// Sets an unknown model to the shared properties of its targets: their kind, the smallest limits,
-/// and the abilities that all targets have. A target without a record does not limit the others,
-/// and has no abilities.
+/// and the abilities that all targets have. A target without a record does not reduce the limits,
+/// but it has no abilities.
 pub(super) fn from_targets(model: &mut Model, records: &[Option<Model>]) {
     let known: Vec<&Model> = records.iter().flatten().collect();
     let Some(first) = known.first() else { return };

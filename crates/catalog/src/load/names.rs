@@ -1,4 +1,5 @@
-//! Bare names: ids without their first part, and the models' names at providers.
+//! Bare names of models: ids without the part before the first slash, and the models' names at
+//! providers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,10 +11,11 @@ use crate::snapshot::NameCollision;
 /// Adds the bare names that are neither ids nor aliases, and returns those that several models
 /// claim.
 ///
-/// A name goes to its first claimant. The order: original models by their ids, other models by
-/// theirs, then both by their names at providers; within each group, the order of the configured
-/// providers. `is_original` selects the models of the default catalog and of providers. So a new
-/// block never changes the meaning of another model's bare id.
+/// A name resolves to its first claimant. The order is: original models by their ids, other models
+/// by their ids, then original and other models by their names at providers. Within each group, the
+/// order of the configured providers applies. `is_original` selects the models of the default
+/// catalog and of providers. A new block therefore never changes the model that a bare id of
+/// another model resolves to.
 pub(super) fn add_bare(
     by_name: &mut HashMap<Arc<str>, Arc<Model>>,
     models: &[Arc<Model>],

@@ -173,7 +173,7 @@ fn targets_have_the_limits_that_their_providers_list() {
     let mut large = provider("large", "vllm");
     large.discovered = vec![found("m", Some(32_768))];
     let text = || vec![Modality::Text];
-    // targets; other settings of the block; window, max output, input
+    // Columns: targets, other settings of the block, context window, maximum output tokens, input.
     for (targets, more, window, output, input) in [
         (r#"["small/m"]"#, "", Some(8_192), Some(2_048), text()),
         (
@@ -442,8 +442,8 @@ fn a_block_never_takes_over_the_bare_name_of_another_model() {
     rack.discovered = vec![found("tiny", None)];
     let openai = provider("openai", "openai");
     let sim = provider("sim", "sim");
-    // The providers in order; blocks (id and target); a name; the id that it resolves to; the other
-    // claimants.
+    // Columns: the providers in order, blocks (id and target), a name, the id that it resolves to,
+    // the other claimants.
     type Case<'a> = (
         &'a [&'a EnabledProvider],
         &'a [(&'a str, &'a str)],
@@ -496,7 +496,7 @@ fn a_block_never_takes_over_the_bare_name_of_another_model() {
             "rack/small",
             &["me/small"],
         ),
-        // An upstream name that is no model's bare id.
+        // A name at a provider that is not the bare id of any model.
         (
             &[&rack],
             &[("me/b", "rack/x-1"), ("me/c", "rack/x-1")],
@@ -512,7 +512,7 @@ fn a_block_never_takes_over_the_bare_name_of_another_model() {
             &["me/b"],
         ),
         (&[&rack], &[("me/b", "rack/x-1")], "x-1", "me/b", &[]),
-        // Several blocks: the order of the providers, then of the ids.
+        // With several blocks, the order of the providers applies, then the order of the ids.
         (
             &[&rack, &sim],
             &[("a/same", "sim/y"), ("b/same", "rack/y")],
@@ -612,8 +612,8 @@ fn blocks_inherit_omitted_fields() {
     assert_eq!((&other.input[..], other.tools), (&[Modality::Text][..], false));
     assert_eq!(other.structured_output, mini.structured_output);
 
-    // Two targets: the smaller limits, the abilities of both. A target with few known properties
-    // claims nothing.
+    // With two targets, the smaller limits and the abilities of both apply. A target with few known
+    // properties claims no abilities.
     let both = own("targets = [\"openai/gpt-4o-mini\", \"rack/tiny\"]");
     assert_eq!(
         (both.context_window, both.max_output_tokens),
@@ -638,7 +638,7 @@ fn blocks_inherit_omitted_fields() {
         );
     }
 
-    // An unknown target claims nothing and rejects nothing.
+    // A model with an unknown target claims no abilities, but accepts requests that use them.
     let unknown = own("targets = [\"rack/else\"]");
     assert_eq!(unknown.claimed_input(), [Modality::Text]);
     assert_eq!(unknown.claimed_structured_output(), StructuredOutput::None);

@@ -1,4 +1,4 @@
-//! Models that are versions of a model in the default catalog.
+//! Versions of models in the default catalog, such as dated or fine-tuned ones.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use super::{CatalogInput, EnabledProvider};
 use crate::builtin::BuiltinModel;
 use crate::model::{Candidate, Model};
 
-/// Sets tokenizer and framing of a dated or fine-tuned version of a default catalog's model. Keeps
-/// a configured tokenizer. Does nothing if the candidates' tokenizers differ.
+/// Sets tokenizer and framing of a dated or fine-tuned version of a model in the default catalog. A
+/// configured tokenizer remains unchanged. If the candidates' tokenizers differ, none is set.
 pub(super) fn follow(model: &mut Model, input: &CatalogInput, rows: &[BuiltinModel]) {
     if model.tokenizer.is_some() {
         return;
@@ -26,8 +26,8 @@ pub(super) fn follow(model: &mut Model, input: &CatalogInput, rows: &[BuiltinMod
     }
 }
 
-/// Sets the abilities of each candidate: from the model's block, else from the row that the
-/// candidate is a version of.
+/// Sets the abilities of each candidate: from the model's block, else from the row whose version
+/// the candidate is.
 pub(super) fn set_abilities(model: &mut Model, input: &CatalogInput, rows: &[BuiltinModel]) {
     let entry = input.models.get(&*model.id);
     for candidate in &mut model.candidates {
@@ -54,8 +54,9 @@ fn preset_of<'i>(candidate: &Candidate, input: &'i CatalogInput) -> Option<&'i s
     Some(&*input.providers.iter().find(named)?.preset)
 }
 
-/// The row of a model at a provider that decorates the vendor's name: Bedrock writes
-/// `us.anthropic.NAME-v1:0`. Vertex AI uses the names of the Gemini API.
+/// Returns the row of the model that a name at a provider refers to. Bedrock adds a prefix and a
+/// version to the vendor's name: `us.anthropic.NAME-v1:0`. Vertex AI uses the names of the Gemini
+/// API.
 fn row_at<'r>(preset: &str, upstream_model: &str, rows: &'r [BuiltinModel]) -> Option<&'r BuiltinModel> {
     match preset {
         "bedrock" => {
@@ -72,8 +73,8 @@ fn row_at<'r>(preset: &str, upstream_model: &str, rows: &'r [BuiltinModel]) -> O
     }
 }
 
-/// The row whose name at the provider is the base of a version's name: `ft:NAME:…` is fine-tuned,
-/// `NAME-2026-01-31` is dated.
+/// Returns the row whose name at the provider is `upstream_model` or its base: `ft:NAME:…` is
+/// fine-tuned, `NAME-2026-01-31` is dated.
 fn base_row<'r>(preset: &str, upstream_model: &str, rows: &'r [BuiltinModel]) -> Option<&'r BuiltinModel> {
     let tuned = upstream_model.strip_prefix("ft:");
     let name = tuned.map_or(upstream_model, |tuned| {
@@ -90,6 +91,7 @@ fn base_row<'r>(preset: &str, upstream_model: &str, rows: &'r [BuiltinModel]) ->
         .iter()
         .filter_map(|row| Some((row, row.upstream.get(preset)?)));
     let versions = bases.filter(|(_, base)| is_version(base));
-    // `NAME-5-5` has its own row if the longest match finds one; it is not a version of `NAME-5`.
+    // The longest match finds the row of `NAME-5-5` if there is one. Then the name is not a version
+    // of `NAME-5`.
     versions.max_by_key(|(_, base)| base.len()).map(|(row, _)| row)
 }

@@ -10,7 +10,7 @@ fn find<'t>(templates: &'t [Arc<Template>], slug: &str) -> Option<&'t Arc<Templa
     templates.iter().find(|template| &*template.slug == slug)
 }
 
-/// A catalog with these image models and the simulator's.
+/// Returns a catalog with these image models and the simulator's models.
 fn catalog(models: &[(&str, &str)]) -> Snapshot {
     let entry = |(id, date): &(&str, &str)| {
         let text = format!(

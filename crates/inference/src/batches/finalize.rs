@@ -1,5 +1,5 @@
-//! Finalizes a batch: writes its two result files once each, and settles all lines together with
-//! the end of the job.
+//! Finalizes a batch: writes each of its two result files exactly once, and settles all lines when
+//! the job ends.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ const OUTPUT_RETENTION: Duration = Duration::from_hours(30 * 24);
 /// Job steps of the two result files.
 const OUTPUT_STEP: u32 = 0;
 const ERRORS_STEP: u32 = 1;
-/// Event that is recorded when the result files are written.
+/// Kind of the job event that is recorded before the result files are written.
 pub(super) const FINALIZING_EVENT: &str = "batch.finalizing";
 
 impl Batches {
-    /// Writes a result file exactly once, even if the process dies in between.
+    /// Writes a result file exactly once, even if a process dies while writing it.
     async fn write_file(
         &self,
         work: &mut Work,
@@ -135,7 +135,8 @@ impl Batches {
             }
             _ => (JobStatus::Cancelled, CallOutcome::Cancelled),
         };
-        // Releases nothing now: the rest of the hold is settled together with the batch.
+        // The call releases nothing and returns the held amount. The rest of the hold is settled
+        // together with the batch.
         let held = self.jobs.shrink_hold(work.lease(), job.held, finalizing_at).await;
         let charge = sum.charge.min(held.map_err(|error| unavailable(&error))?);
         let excess = sum.charge.saturating_sub(charge);

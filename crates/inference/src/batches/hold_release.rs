@@ -1,6 +1,6 @@
 //! Releases the unused part of a batch's hold while the batch runs: the amounts that ended lines
-//! held but did not use. Amounts are released in larger parts, so that the ledger has a few
-//! transfers per batch instead of one per line.
+//! held but did not use. These amounts are accumulated, so that the ledger has a few transfers per
+//! batch instead of one per line.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,7 +11,7 @@ use tollgate_types::{Credits, Error};
 use super::job::{BatchRun, Batches};
 use crate::responses::store::unavailable;
 
-/// Tracks the unused and the released amounts.
+/// Unused and released amounts of a batch that is running.
 pub(super) struct HoldRelease {
     totals: Mutex<ReleaseTotals>,
 }
@@ -28,7 +28,7 @@ impl HoldRelease {
     pub(super) async fn new(batches: &Batches, job: &Job) -> std::result::Result<Self, Error> {
         let unused_hold = batches.store.unused_hold(job.account, job.terms.id).await;
         let unused_hold = unused_hold.map_err(|error| unavailable(&error))?.nanos();
-        // The ledger knows the amount that an earlier process has released, and releases nothing
+        // The ledger records the amount that an earlier process released, so no amount is released
         // twice.
         let totals = Mutex::new(ReleaseTotals {
             unused_hold,
@@ -37,8 +37,8 @@ impl HoldRelease {
         Ok(Self { totals })
     }
 
-    /// Adds the unused amount of an ended line. Releases the accumulated amount if it is worth a
-    /// transfer.
+    /// Adds the unused amount of an ended line. Releases the accumulated amount when it reaches the
+    /// hold divided by [`MAX_EARLY_RELEASES`].
     pub(super) async fn add(&self, batches: &Batches, run: &BatchRun<'_>, excess: Credits) -> Result<()> {
         let held = run.job.held.nanos();
         let needed = {

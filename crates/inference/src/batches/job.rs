@@ -76,7 +76,8 @@ pub struct Batches {
 /// Semaphores that limit the concurrent lines of a node and of each account.
 pub struct LineSlots {
     node: Arc<Semaphore>,
-    /// Limits the batches that submit lines or read results, because these are held in memory.
+    /// Limits the batches that submit lines or read results, because the lines and results are held
+    /// in memory.
     pub(super) submission: Semaphore,
     accounts: Mutex<HashMap<AccountId, Arc<Semaphore>>>,
 }
@@ -152,7 +153,7 @@ impl Batches {
         sealed.map(|sealed| opened(&self.vault, job, sealed)).transpose()
     }
 
-    /// Returns the caller and the prices at acceptance.
+    /// Returns the caller of the batch and the prices at its acceptance.
     async fn agreed(&self, job: &Job, payload: &BatchPayload) -> Result<(Caller, Prices), Error> {
         let mode = KeyMode::parse(&payload.mode).unwrap_or(KeyMode::Live);
         let compat = Compat::parse(&payload.compat).unwrap_or(Compat::Strict);
@@ -217,7 +218,7 @@ impl Batches {
         }
     }
 
-    /// Executes one line.
+    /// Executes one line within the limits on concurrent lines, and records its result.
     async fn line(&self, run: &BatchRun<'_>, number: u32, line: Line) -> tollgate_storage::Result<()> {
         let _permits = (
             run.slots.acquire().await.map_err(slots_closed)?,
@@ -244,7 +245,8 @@ impl Batches {
         self.ended(run, line_of(job, number, state, sealed, &cost)).await
     }
 
-    /// Records the result of a line.
+    /// Records the result of a line and adds its unused part of the hold to [`HoldRelease`]. The
+    /// first result of a run resets the number of process deaths of the job.
     pub(super) async fn ended(&self, run: &BatchRun<'_>, line: BatchLine) -> tollgate_storage::Result<()> {
         let excess = line.held.saturating_sub(line.charge);
         self.store.end(run.lease, line, self.clock.now()).await?;
@@ -379,7 +381,7 @@ impl Batches {
     }
 
     /// Executes all lines, in native batches of the provider or one by one. Returns the reason why
-    /// no more lines are started, and the delay until the next run if work is left.
+    /// no more lines are started, and the delay until the next run if lines remain unsettled.
     async fn all_lines(
         &self,
         work: &Work,

@@ -26,7 +26,7 @@ pub(super) struct BatchPayload {
     /// Version of Anthropic's format; `None` for its first version.
     #[serde(default)]
     pub(super) version: Option<String>,
-    /// Names of the beta features of that format.
+    /// Names of the requested beta features of Anthropic's format.
     #[serde(default)]
     pub(super) previews: Vec<String>,
     /// Total number of requests.

@@ -30,7 +30,7 @@ const MAX_LINES: u32 = 50_000;
 const MAX_REPORTED_FAULTS: usize = 100;
 /// Maximum number of unfinished batches that are queried per kind and status.
 const MAX_OPEN_BATCHES: u32 = 1_000;
-/// Number of lines after which the task yields to others.
+/// Number of lines after which the task yields to other tasks.
 const LINES_PER_YIELD: u32 = 16;
 
 /// Result of validating all lines of a file.
@@ -83,7 +83,7 @@ pub(super) async fn create(
     show(batches, &job).await
 }
 
-/// Accepts a batch as a job, with a hold for all of its lines or for none.
+/// Accepts a batch as a job. Holds the maximum cost of all lines, or nothing if a line is invalid.
 pub(super) async fn accept(
     batches: &Batches,
     ctx: &RequestContext,
@@ -102,7 +102,8 @@ pub(super) async fn accept(
         // The batch will not be executed, but its empty hold needs a price version.
         None => any_model(batches)?,
     };
-    // Invalid lines are not paid for, but the account must be able to pay for the valid ones.
+    // A file with invalid lines is not charged, but the account must be able to pay for its valid
+    // lines.
     let amount = if is_valid { examined.held } else { Credits::ZERO };
     let job = NewJob {
         id,
@@ -293,7 +294,7 @@ async fn find(batches: &Batches, account: AccountId, id: &str) -> Result<Job, Er
     job.filter(|job| &*job.terms.kind == KIND).ok_or_else(not_found)
 }
 
-/// Returns a batch of the account, or 404.
+/// Returns a batch of the account. Fails with 404 if it does not exist.
 pub(super) async fn get(batches: &Batches, account: AccountId, id: &str) -> Result<Batch, Error> {
     let job = find(batches, account, id).await?;
     show(batches, &job).await

@@ -47,7 +47,7 @@ pub struct Batch {
     model: String,
     /// Errors of the input file, if the batch has failed.
     errors: Option<BatchErrors>,
-    /// File with the requests, as sent in the request.
+    /// Id of the file with the requests.
     #[schema(value_type = String)]
     input_file_id: FileId,
     /// Time within which the batch is executed. Always `24h`.
@@ -62,7 +62,7 @@ pub struct Batch {
     /// ended.
     #[schema(value_type = Option<String>)]
     error_file_id: Option<FileId>,
-    /// Creation time, in seconds since the Unix epoch, like all times below.
+    /// Creation time, in seconds since the Unix epoch, like all times of this object.
     created_at: i64,
     /// Time at which execution started.
     in_progress_at: Option<i64>,
@@ -107,7 +107,7 @@ pub struct RequestCounts {
 pub struct BatchErrors {
     /// Always `list`.
     object: &'static str,
-    /// The first errors, at most 100.
+    /// First errors of the file, at most 100.
     data: Vec<BatchError>,
 }
 

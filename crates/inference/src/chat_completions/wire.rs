@@ -35,7 +35,7 @@ pub struct CreateChatCompletion {
     n: Option<u32>,
     /// Up to four sequences at which generation stops.
     stop: Option<Value>,
-    /// Penalizes tokens in proportion to how often they have appeared so far.
+    /// Penalizes tokens in proportion to their frequency so far.
     #[schema(minimum = -2, maximum = 2)]
     frequency_penalty: Option<f64>,
     /// Penalizes tokens that have appeared at least once so far.

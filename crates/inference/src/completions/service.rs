@@ -149,8 +149,8 @@ fn requested(head: &CompletionHead<'_>) -> RequestedCapabilities {
     }
 }
 
-/// Returns the demand of `best_of` completions of each prompt, even if fewer are returned. Prompts
-/// in tokens are counted exactly; the rest of the body has at most one token per byte.
+/// Returns the demand of `best_of` completions of each prompt, even if fewer are returned. Token
+/// ids are counted exactly; the rest of the body has at most one token per byte.
 fn demand(head: &CompletionHead<'_>, body_bytes: usize) -> Demand {
     let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
     Demand {

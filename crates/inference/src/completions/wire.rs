@@ -47,7 +47,7 @@ pub struct CreateCompletion {
     logprobs: Option<u32>,
     /// Seed for best-effort deterministic sampling.
     seed: Option<i64>,
-    /// Penalizes tokens in proportion to how often they have appeared so far.
+    /// Penalizes tokens in proportion to their frequency so far.
     #[schema(minimum = -2, maximum = 2)]
     frequency_penalty: Option<f64>,
     /// Penalizes tokens that have appeared at least once so far.

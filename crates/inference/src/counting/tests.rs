@@ -11,8 +11,8 @@ fn call(format: Format, body: &Value) -> TextCall {
     TextCall::new(format, "m".into(), Bytes::from(body.to_string()))
 }
 
-/// Requests of every format, each with its number of texts that reach the model unchanged and much
-/// other content.
+/// Returns requests of every format, each with the number of its texts that reach the model
+/// unchanged. The requests also have other content.
 fn requests() -> Vec<(Format, Value, usize)> {
     let chat = json!({"model": "m", "messages": [
         {"role": "system", "content": SAMPLE_TEXT},

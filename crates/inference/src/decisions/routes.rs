@@ -25,8 +25,8 @@ pub fn routes() -> OpenApiRouter<Inference> {
 
 /// Answers typed questions about a state with probabilities.
 ///
-/// A question asks for yes or no, one of several options, a level of a scale, or a function to
-/// call. No text is generated. Only input is charged: the state once, the text of each question,
+/// The answer to a question is yes or no, one of several options, a level of a scale, or a function
+/// to call. No text is generated. Only input is charged: the state once, the text of each question,
 /// and media.
 ///
 /// The body selects one of three dialects, and the response uses the same dialect and container:

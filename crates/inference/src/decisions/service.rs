@@ -79,8 +79,8 @@ pub(crate) async fn prepare(
         .await?;
     let mut input = count(pipeline, &routed.model, &asked).await?;
     if !asked.files.is_empty() {
-        // Check the balance before reading files: an account that cannot pay even without them
-        // fails here.
+        // Check the balance before reading the files. A request that the balance does not cover
+        // even without its files fails now.
         let (account, max) = (caller.account_id(), ctx.max_cost.amount());
         let at = caller.account.time(ctx.accepted_at);
         Hold::check(
@@ -215,7 +215,8 @@ pub(crate) fn text_of(question: &Question) -> String {
     lines.join("\n")
 }
 
-/// Returns the exact count as the upper bound, because the exact count is charged.
+/// Returns the demand of the input. Its bound is the exact count, because the exact count is
+/// charged.
 fn demand(input: &DecisionInput) -> Demand {
     Demand {
         text_bytes: 0,

@@ -151,8 +151,8 @@ pub struct DecisionOptions {
     /// Calibration to apply: `default` (the account's default calibration of the model, if there is
     /// one), `none`, or the id of a calibration.
     calibration: Option<String>,
-    /// Level of detail: `standard`, `full` (the same), or `fast`, which evaluates choices with many
-    /// options in a single pass: cheaper and less accurate.
+    /// Level of detail: `standard`, its synonym `full`, or `fast`. `fast` evaluates choices with
+    /// many options in a single pass, which is cheaper and less accurate.
     detail: Option<String>,
     /// Seed that determines the option orders.
     seed: Option<u64>,
@@ -292,11 +292,11 @@ pub struct OpenAiProbability {
 pub struct OpenAiUsage {
     /// Number of input tokens: the state once, each answered question, and media.
     input_tokens: u64,
-    /// Cached tokens; always 0.
+    /// Breakdown of the input tokens; all values are 0.
     input_tokens_details: OpenAiInputDetails,
-    /// Number of input tokens written to a cache; always 0.
+    /// Number of output tokens; always 0.
     output_tokens: u64,
-    /// Breakdown of the output tokens; always 0.
+    /// Breakdown of the output tokens; all values are 0.
     output_tokens_details: OpenAiOutputDetails,
     /// Equal to the number of input tokens.
     total_tokens: u64,
@@ -307,7 +307,7 @@ pub struct OpenAiUsage {
 /// Breakdown of the input tokens in OpenAI's dialect.
 #[derive(Serialize, ToSchema)]
 pub struct OpenAiInputDetails {
-    /// Number of input tokens read from a cache; always 0.
+    /// Number of input tokens written to a cache; always 0.
     cache_write_tokens: u64,
     /// Number of input tokens read from a cache; always 0.
     cached_tokens: u64,

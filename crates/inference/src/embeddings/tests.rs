@@ -24,7 +24,7 @@ fn simulated() -> tollgate_catalog::Snapshot {
 
 #[test]
 fn token_bound_is_one_per_byte_and_exact_for_tokens() {
-    // Input, bound and estimate of its tokens. Each input may be wrapped in at most eight.
+    // Input, upper bound and estimate of its tokens. The bound adds eight tokens per input.
     for (input, bound, estimate) in [
         (r#""abcd""#, 4 + 8, 1),
         (r#""\u00e9\n""#, 3 + 8, 1),

@@ -1,4 +1,4 @@
-//! Detects the media type, the digest and the number of lines of a file while its bytes pass.
+//! Detects the media type, the digest and the number of lines of a file while it is streamed.
 
 use sha2::{Digest, Sha256};
 
@@ -42,7 +42,7 @@ pub(super) struct FileInspector {
     has_more: bool,
 }
 
-/// Facts that follow from the bytes of a file.
+/// Properties of a file that are derived from its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileFacts {
     pub(super) sha256: [u8; 32],
@@ -52,7 +52,7 @@ pub(super) struct FileFacts {
 }
 
 impl FileInspector {
-    /// Creates an inspector that has seen no bytes.
+    /// Creates an inspector that has processed no bytes.
     pub(super) fn new() -> Self {
         Self {
             digest: Sha256::new(),
@@ -65,7 +65,7 @@ impl FileInspector {
         }
     }
 
-    /// Returns the number of bytes seen so far.
+    /// Returns the number of bytes processed so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -113,8 +113,8 @@ impl FileInspector {
         }
     }
 
-    /// Returns the facts after the last chunk. `declared` is the sender's media type, used only to
-    /// select the type of a text file.
+    /// Returns the properties of the file after its last chunk. `declared` is the sender's media
+    /// type, used only to select the type of a text file.
     pub(super) fn end(self, declared: Option<&str>) -> FileFacts {
         let is_text = self.is_text && self.partial_char.is_empty();
         let found = SIGNATURES.iter().find(|(_, place, magic)| {

@@ -1,5 +1,5 @@
 //! Stores files as a database row and a blob each. The row is created before the blob, so every
-//! blob has a row even if the process dies in between.
+//! blob has a row even if the process dies during an upload.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::responses::store::unavailable;
 
 /// Maximum duration of an upload. After it the sweep deletes the remains of an unfinished upload.
 const UPLOAD_TIMEOUT: Duration = Duration::from_hours(7 * 24);
-/// Number of chunks that may wait for the blob store.
+/// Maximum number of chunks that are queued for the blob store.
 const MAX_PENDING_CHUNKS: usize = 4;
 /// Prefix of a sealed (encrypted) file name in the database.
 const SEALED_NAME_PREFIX: &str = "sealed:";
@@ -79,14 +79,14 @@ impl Files {
         self.find(account, id).await?.ok_or_else(|| not_found(param))
     }
 
-    /// Returns the file with this id if the account owns one.
+    /// Returns the file with this id if the account owns it.
     pub(crate) async fn find(&self, account: AccountId, id: FileId) -> Result<Option<FileRecord>, Error> {
         let found = self.store.get(account, id, self.clock.now()).await;
         let found = found.map_err(|error| unavailable(&error))?;
         Ok(found.map(|file| self.with_name(file)))
     }
 
-    /// Decrypts the name of a file. Rows of earlier versions have plain names.
+    /// Decrypts the name of a file. Rows of earlier versions contain unencrypted names.
     fn with_name(&self, file: FileRecord) -> FileRecord {
         let sealed = file.filename.strip_prefix(SEALED_NAME_PREFIX);
         let sealed = sealed.and_then(|sealed| STANDARD_NO_PAD.decode(sealed).ok());
@@ -252,7 +252,7 @@ impl Files {
         Ok((written, inspector))
     }
 
-    /// Turns a stored blob into a file. Deletes the blob if the quota is exceeded.
+    /// Records a stored blob as a file. Deletes the blob if the quota is exceeded.
     pub(super) async fn label(
         &self,
         unclaimed: UnclaimedBlob,
@@ -301,7 +301,8 @@ impl Files {
         deleted.map_err(|error| unavailable(&error))
     }
 
-    /// Deletes a blob and its row. If that fails, the sweep deletes them after `UPLOAD_TIMEOUT`.
+    /// Deletes a blob and its row. If that fails, the sweep deletes them later, at the latest after
+    /// `UPLOAD_TIMEOUT`.
     async fn drop_blob(&self, id: FileId, blob: BlobKey) {
         let gone = async {
             let now = self.clock.now();

@@ -45,7 +45,8 @@ impl ChunkSource for Part<'_> {
     }
 }
 
-/// Stores the file of a form in the dialect of the client dialect.
+/// Stores the file of a form. `dialect` determines whether the form follows OpenAI's or Anthropic's
+/// Files API.
 pub(super) async fn receive<const LIMIT: usize>(
     files: &Files,
     owner: &Account,
@@ -184,7 +185,7 @@ async fn text(part: &mut Part<'_>, param: &str) -> Result<String, Error> {
     text.ok_or_else(|| invalid(param, "must be UTF-8 text of at most 100 bytes"))
 }
 
-/// Returns the base name: some clients send a path.
+/// Returns the base name of a file name, because some clients send a path.
 fn name(sent: Option<&str>) -> Result<String, Error> {
     let sent = sent.ok_or_else(|| invalid("file", "must be sent as a file with a name"))?;
     let name = sent.rsplit(['/', '\\']).next().unwrap_or_default();

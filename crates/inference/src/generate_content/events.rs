@@ -14,8 +14,8 @@ use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Credits, Format};
 use tollgate_upstream::Payload;
 
-/// Keep-alive bytes: an empty line, which means nothing in an event stream and in JSON. The
-/// official Python client would parse a comment as a chunk of the response.
+/// Keep-alive bytes: an empty line, which event streams and JSON ignore. The official Python client
+/// would parse a comment as a chunk of the response.
 const PING: Bytes = Bytes::from_static(b"\n");
 
 /// Framing of the chunks of a streamed response.
@@ -80,8 +80,8 @@ impl Events {
                     false => self.encoder.end(Some(&charge.usage), Some(charge.amount)),
                 }
             }
-            // The error has no `finishReason`: clients would take it for the end of a complete
-            // response.
+            // The error has no `finishReason`, because clients interpret it as the end of a
+            // complete response.
             AnswerChunk::Failed(error) => {
                 self.is_over = true;
                 let body = self.ctx.dialect.error_body(&error, &self.ctx.id.to_string());
@@ -118,7 +118,7 @@ impl Events {
         Bytes::from([before, data].concat())
     }
 
-    /// Returns the end of the array once.
+    /// Returns the end of the array, once, after the last event.
     fn close(&mut self) -> Option<Bytes> {
         if self.framing == Framing::Events || !std::mem::take(&mut self.is_over) {
             return None;

@@ -1,5 +1,5 @@
 //! HTTP handlers of the Gemini API. The action follows the last colon of the path, which a router
-//! cannot split. One route therefore selects the handler.
+//! cannot split. A single route therefore dispatches to all handlers.
 
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::handler::Handler;
@@ -44,7 +44,8 @@ pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::with_openapi(Documented::openapi())
         .route("/v1/models/{*model}", post(call))
         .route("/v1beta/models/{*model}", post(call))
-        // JavaScript clients take a model id with a slash for a complete path and omit `models/`.
+        // JavaScript clients interpret a model id with a slash as a complete path and omit
+        // `models/`.
         .route("/v1/{*model}", any(call_by_id))
         .route("/v1beta/{*model}", any(call_by_id))
 }
@@ -78,7 +79,7 @@ async fn call(State(inference): State<Inference>, Path(target): Path<String>, re
     }
 }
 
-/// Returns the model in a path. A model id may contain slashes and colons.
+/// Returns the model id of a path. The id may contain slashes and colons.
 fn model_of(target: &str) -> &str {
     target.rsplit_once(':').map_or(target, |(model, _)| model)
 }

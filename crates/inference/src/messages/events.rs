@@ -49,7 +49,8 @@ impl Events {
             AnswerChunk::End(..) if self.is_relayed => STOP_EVENT,
             AnswerChunk::End(_, charge) => self.encoder.end(Some(&charge.usage), Some(charge.amount)),
             AnswerChunk::Ping => PING,
-            // No `message_stop` follows: clients would take it for the end of a complete response.
+            // No `message_stop` follows, because clients interpret it as the end of a complete
+            // response.
             AnswerChunk::Failed(error) => {
                 let body = ClientDialect::Messages.error_body(&error, &self.request_id);
                 write_event(Some(b"error"), &body)

@@ -231,8 +231,8 @@ fn encode_whole(
 ) -> Result<Bytes, Error> {
     match payload {
         Payload::Raw(Format::Messages, bytes) => {
-            // Only the adapter knows which provider signed the reasoning. It has already inspected
-            // the response.
+            // Only the adapter can determine the provider that signed the reasoning. Its inspection
+            // of the response is therefore required.
             let head = outline.and_then(|outline| outline.get::<ResponseHead>());
             let head = head.ok_or_else(conversion::wrong_format)?;
             Ok(anthropic_messages::splice_response(

@@ -150,7 +150,7 @@ pub struct MessageUsage {
 
 /// An event of a streamed message. The order is `message_start`; then `content_block_start`,
 /// `content_block_delta` and `content_block_stop` for each block; then `message_delta` with the
-/// stop reason, the usage and the cost; then `message_stop`. `ping` and `error` may come at any
+/// stop reason, the usage and the cost; then `message_stop`. `ping` and `error` may occur at any
 /// time.
 #[derive(Serialize, ToSchema)]
 pub struct MessageStreamEvent {

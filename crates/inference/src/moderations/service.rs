@@ -18,7 +18,7 @@ use crate::admission::{admit, call_request};
 const ENDPOINT: &str = "/v1/moderations";
 /// Default model of OpenAI's clients, used if the request names no model and no policy exists.
 const DEFAULT_MODEL: &str = "omni-moderation-latest";
-/// Model name in the response if the request names no model and the policy answers.
+/// Model name in the response if the request names no model and the policy is applied.
 const POLICY_MODEL: &str = "policy";
 
 pub(super) async fn create(

@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 /// Request body of `POST /v1/moderations`.
 #[derive(Serialize, ToSchema)]
 pub struct CreateModeration {
-    /// Id or alias of a moderation model. If omitted, the content policy of the service answers, or
-    /// its default moderation model if it has no policy.
+    /// Id or alias of a moderation model. If omitted, the content policy of the service is applied.
+    /// Without a policy, the service uses its default moderation model.
     model: Option<String>,
     /// Content to classify.
     input: ModerationInput,
@@ -38,7 +38,7 @@ pub struct ModerationResults {
     /// Unique id of the moderation.
     pub(super) id: String,
     /// Model name as sent in the request; `policy` if the request names no model and the content
-    /// policy answers.
+    /// policy is applied.
     pub(super) model: String,
     /// Results in the order of the inputs.
     pub(super) results: Vec<ModerationResult>,

@@ -1,4 +1,4 @@
-//! Parses a quote request. The quoted request inside is validated later, by its endpoint.
+//! Parses a quote request. The request in it is validated later, by the service of its endpoint.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl Endpoint {
         })
     }
 
-    /// Whether the path contains the model, so that the body does not.
+    /// Whether the path, instead of the body, contains the model id.
     pub(super) fn names_model(&self) -> bool {
         matches!(
             self,

@@ -20,9 +20,9 @@ pub fn routes() -> OpenApiRouter<Inference> {
 
 /// Returns the maximum cost of a request without executing it.
 ///
-/// The maximum is the amount that the gateway would hold for the request now. A request that would
-/// be rejected is rejected here with the same error. A quote is free of charge and only subject to
-/// the rate limit of read requests.
+/// The maximum is the amount that the gateway would hold for the request now. If the endpoint would
+/// reject the request, the quote fails with the same error, except for rate limits and a low
+/// balance. A quote is free of charge and only subject to the rate limit of read requests.
 #[utoipa::path(
     post, path = "/v1/quote", tag = "Text", operation_id = "create_quote",
     request_body = CreateQuote,

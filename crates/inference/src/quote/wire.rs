@@ -63,7 +63,7 @@ pub struct QuoteItem {
     class: &'static str,
     /// Maximum number of tokens of this class.
     tokens: u64,
-    /// Price per million tokens in credits: the highest that may apply.
+    /// Maximum applicable price, in credits per million tokens.
     price: String,
     /// Cost of this class in credits, rounded up.
     cost: String,

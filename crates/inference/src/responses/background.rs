@@ -1,6 +1,6 @@
 //! Background responses. Each one is a job with one step, the model call. The result of the call is
-//! recorded before the response is stored and the job ends. A process that dies in between loses
-//! nothing and repeats no call.
+//! recorded before the response is stored and the job ends. If the process dies after that, another
+//! one stores the response without repeating the call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,13 +34,13 @@ use crate::admission::{self, admit};
 
 /// Job kind of background responses.
 const KIND: &str = "response";
-/// Number of the only step.
+/// Number of the only step, the model call.
 const CALL_STEP: u32 = 0;
 /// Maximum number of attempts if the providers do not accept the call.
 const MAX_ATTEMPTS: u32 = 3;
 /// Delay before the next attempt.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
-/// Time after which a call is no longer retried.
+/// Age of a job from which its call is no longer retried.
 const RETRY_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// Executes background responses as jobs.
@@ -184,7 +184,8 @@ impl Background {
         }
     }
 
-    /// Cancels a background response and returns it; `None` if there is nothing to cancel.
+    /// Cancels a background response and returns it; `None` if the id belongs to no background
+    /// response, or if the response has completed.
     pub(super) async fn cancel(&self, account: AccountId, id: &str) -> Result<Option<Value>, Error> {
         let Some(job) = self.job(account, id).await? else {
             return Ok(None);
@@ -194,7 +195,7 @@ impl Background {
             JobCancel::Cancelled(job) => self.shown(&job).map(Some),
             JobCancel::Ended(job) if job.status != JobStatus::Completed => self.shown(&job).map(Some),
             JobCancel::Ended(_) => Ok(None),
-            // The executing node receives the cancellation soon; wait for it.
+            // Wait until the executing node has processed the cancellation.
             JobCancel::Requested(job) => {
                 let waited = self.jobs.wait(account, job.terms.id, None, RETRY_INTERVAL).await;
                 let now = waited.map_err(|error| unavailable(&error))?.unwrap_or(*job);
@@ -212,7 +213,7 @@ impl Background {
         Ok(job.filter(|job| &*job.terms.kind == KIND))
     }
 
-    /// Returns the response object at acceptance.
+    /// Returns the response object at its acceptance, with status `queued`.
     pub(super) fn accepted(&self, job: &Job) -> Result<Value, Error> {
         let payload = self.payload(job)?;
         let echo = Echo::of(payload.body.as_bytes())?;
@@ -280,7 +281,7 @@ impl Background {
         })
     }
 
-    /// Stores the response and ends the job. Safe to repeat.
+    /// Stores the response and ends the job. This operation is idempotent.
     async fn complete(&self, job: &Job, finished: FinishedCall) -> Result<JobOutcome, Error> {
         let (id, previous) = (job.terms.id.as_u128(), self.payload(job)?.previous);
         let saved = self
@@ -317,7 +318,7 @@ impl Background {
         }
     }
 
-    /// Ends the job without a response. It charges the used tokens, if there are any.
+    /// Ends the job without a response. Without a settlement, nothing is charged.
     fn without_response(
         &self,
         job: &Job,
@@ -347,7 +348,8 @@ impl Background {
         )
     }
 
-    /// Whether a later attempt may succeed.
+    /// Whether the call may be retried: the error is temporary, and the job is younger than
+    /// `RETRY_TIMEOUT`.
     fn is_transient(&self, job: &Job, error: &Error) -> bool {
         let passes = matches!(
             error.code,
@@ -419,7 +421,7 @@ impl Background {
                     .as_ref()
                     .is_none_or(|settlement| settlement.charge.is_zero());
                 let attempt = work.step(CALL_STEP).map_or(MAX_ATTEMPTS, |step| step.attempt);
-                // Do not retry if a client may have seen events of this attempt.
+                // Do not retry if a client may have received events of this attempt.
                 let may_try = is_free && attempt < MAX_ATTEMPTS && !call_result.has_started;
                 if may_try && self.is_transient(&job, &error) {
                     work.record_outcome(CALL_STEP, StepState::Failed, Vec::new())
@@ -516,7 +518,7 @@ fn with_events(ran: JobOutcome, events: Vec<NewJobEvent>) -> JobOutcome {
     }
 }
 
-/// Retries the job later, when storing the response has failed.
+/// Logs that the response could not be stored, and schedules a retry of the job.
 fn retry_later(error: Error) -> tollgate_storage::Result<JobOutcome> {
     tracing::warn!(%error, "cannot store a response, will retry");
     Ok(JobOutcome::Later(RETRY_INTERVAL))
@@ -526,7 +528,7 @@ fn corrupt(error: &Error) -> StorageError {
     StorageError::new(StorageErrorKind::Corrupt, error.to_string())
 }
 
-/// Returns the error code of OpenAI's format.
+/// Converts an error code to the corresponding code of OpenAI's format.
 fn openai_error_code(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::RateLimitExceeded => "rate_limit_exceeded",

@@ -1,4 +1,4 @@
-//! Compacts a long conversation: the messages of the user stay, and a model summarizes the rest.
+//! Compacts a long conversation: the messages of the user remain, and a model summarizes the rest.
 
 use std::sync::Arc;
 
@@ -100,7 +100,8 @@ fn is_of_user(item: &Value) -> bool {
     item["role"] == "user"
 }
 
-/// Writes the conversation as one text: the summarizing model may lack the tools that were called.
+/// Writes the conversation as one text, because the summarizing model may not support the tools
+/// that were called.
 fn transcript(items: &[Value]) -> String {
     let mut transcript = String::new();
     for item in items {
@@ -126,7 +127,7 @@ fn plain(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Returns the text of a content, of its parts, or of the messages of an output.
+/// Returns the text of a message content, of its parts, or of the messages of an output.
 fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

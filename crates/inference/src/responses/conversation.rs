@@ -20,7 +20,7 @@ pub(super) struct ResolvedRequest {
     pub(super) previous: Option<ResponseId>,
     /// Items of the conversation before this request.
     pub(super) before: Vec<Value>,
-    /// Items of the request itself; `None` if they are all of its input.
+    /// Items of the request itself; `None` if the body contains no other items.
     own: Option<Vec<Value>>,
 }
 
@@ -31,8 +31,8 @@ const REFERENCE_MARKERS: [&[u8]; 3] = [
     b"\"compaction\"",
 ];
 
-/// Inlines the references of a request. A malformed body stays unchanged, and the later validation
-/// rejects it.
+/// Inlines the references of a request. A malformed body remains unchanged, and the later
+/// validation rejects it.
 pub(super) async fn resolve(
     responses: &Responses,
     latest: Option<&Arc<LatestResponse>>,

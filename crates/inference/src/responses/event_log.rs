@@ -1,5 +1,5 @@
-//! Records the events of a background response in its job. Events are written in groups and keep
-//! their sequence numbers, so that clients can read them later and on any node.
+//! Records the events of a background response in its job. Events are written in groups, with their
+//! sequence numbers, so that clients can read them later and on any node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) const KIND: &str = "response.progress";
 /// Sequence number of the first recorded event. The events before it are derived from the job.
 pub(super) const FIRST_SEQUENCE_NUMBER: u64 = 2;
 
-/// Minimum and maximum time that an event waits for others. A long response writes one row per
+/// Minimum and maximum delay before buffered events are written. A long response writes one row per
 /// second.
 const MIN_WRITE_DELAY: Duration = Duration::from_millis(100);
 const MAX_WRITE_DELAY: Duration = Duration::from_secs(1);
@@ -145,7 +145,8 @@ impl<'w> Recorder<'w> {
         self.failures == 0
     }
 
-    /// Writes the buffer. Events that storage does not accept stay in the buffer.
+    /// Writes the buffer. While storage is unavailable, the events remain in the buffer. Fails if
+    /// the lease is void or the buffer exceeds `MAX_BUFFER_BYTES`.
     async fn write(&mut self) -> Result<()> {
         let event = sealed(self.vault, self.work.job(), &self.waiting)?;
         let progress = Progress {

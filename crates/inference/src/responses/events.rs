@@ -34,7 +34,7 @@ pub(super) struct Events {
     /// Encoded events that are not sent yet. Each one is sent as a separate HTTP chunk.
     waiting: Bytes,
     writer: Option<ResponseWriter>,
-    /// The final event, which is held back while the response is being stored.
+    /// Future that stores the response, and the final event, which is sent after that.
     saving: Option<(BoxFuture<'static, bool>, Bytes)>,
 }
 
@@ -115,7 +115,7 @@ impl Events {
         }
     }
 
-    /// Starts to store the response if this event is the final one.
+    /// Returns a future that stores the response, if this event is the final one.
     fn save_if_final(&mut self, event: &Bytes) -> Option<BoxFuture<'static, bool>> {
         let is_end = FINAL_EVENTS.iter().any(|end| event.starts_with(end));
         let response = is_end.then(|| response_in_event(event)).flatten()?;
@@ -123,8 +123,8 @@ impl Events {
         Some(Box::pin(async move { writer.finish(&response).await }))
     }
 
-    /// Encodes a failure. No `response.completed` follows: clients would take it for the end of a
-    /// complete response.
+    /// Encodes a failure. No `response.completed` follows, because clients interpret it as the end
+    /// of a complete response.
     fn failure(&mut self, error: &Error) -> Bytes {
         let kind = error_type(error.code);
         match &self.relayed {

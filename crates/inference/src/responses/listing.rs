@@ -56,7 +56,7 @@ fn invalid(param: &str, message: &str) -> Error {
 pub struct ResponseItems {
     /// Always `list`.
     object: &'static str,
-    /// Items before the response, including those of earlier responses.
+    /// Input items of the response, including the items of earlier responses.
     #[schema(value_type = Vec<Object>)]
     data: Vec<Value>,
     /// Id of the first item of this page.

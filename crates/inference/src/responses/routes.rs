@@ -137,9 +137,9 @@ async fn open_response_session(
 
 /// Compacts a long conversation.
 ///
-/// The messages of the user stay unchanged. All other items are replaced by one item of type
+/// The messages of the user remain unchanged. All other items are replaced by one item of type
 /// `compaction`, which only requests of this account can decrypt. The output is the input for the
-/// next request. The price is that of a response that reads the whole conversation.
+/// next request. A compaction costs as much as a response whose input is the whole conversation.
 #[utoipa::path(
     post, path = "/v1/responses/compact", tag = "Text", operation_id = "compact_response",
     request_body = CompactResponse,
@@ -201,7 +201,8 @@ async fn get_response(
 
 /// Deletes a response.
 ///
-/// Responses that continue from it remain, but requests can no longer continue from them.
+/// Responses that continue from the deleted one remain, but requests can no longer continue from
+/// them.
 #[utoipa::path(
     delete, path = "/v1/responses/{id}", tag = "Text", operation_id = "delete_response",
     params(("id" = String, Path, description = "Id of the response")),

@@ -210,8 +210,8 @@ pub(super) fn encode(pipeline: &Pipeline, answer: Delivered, meta: &ResponseMeta
     }
 }
 
-/// Returns the response and stores it if requested. If storing fails, the response reports
-/// `store: false`, because the caller has paid for it.
+/// Returns the response and stores it if requested. If storing fails, the caller receives the paid
+/// response with `store: false`.
 async fn deliver(
     pipeline: &Arc<Pipeline>,
     ctx: &RequestContext,
@@ -308,7 +308,7 @@ pub(super) fn requested(head: &ResponsesHead<'_>) -> RequestedCapabilities {
 }
 
 pub(super) fn demand(head: &ResponsesHead<'_>, body_bytes: usize) -> Demand {
-    // A provider that truncates the input may read any amount of it.
+    // If the provider truncates the input, the amount that it reads is unknown.
     let is_truncated = head.own_hints().any(|hint| hint == "truncation");
     Demand {
         max_tokens: head.max_tokens,
@@ -337,8 +337,8 @@ impl ResponseMeta {
         let (usage, cost) = (&charge.usage, charge.amount);
         match payload {
             Payload::Raw(Format::Responses, bytes) => {
-                // Only the adapter knows which provider signed the reasoning. It has already
-                // inspected the response.
+                // Only the adapter can determine the provider that signed the reasoning. Its
+                // inspection of the response is therefore required.
                 let head = outline.and_then(|outline| outline.get::<ResponseHead>());
                 let head = head.ok_or_else(conversion::wrong_format)?;
                 Ok(openai_responses::splice_response(

@@ -22,7 +22,7 @@ use super::service::{self, Answer, Request};
 use super::store::LatestResponse;
 use crate::Inference;
 
-/// Age at which an idle session is closed.
+/// Maximum duration of a session. A running response is completed before the session is closed.
 const MAX_SESSION_DURATION: Duration = Duration::from_hours(1);
 /// Close code of RFC 6455 for a session that has fulfilled its purpose.
 const NORMAL_CLOSURE: u16 = 1000;
@@ -87,8 +87,8 @@ async fn begin(
         .await
     };
     let created = created.await;
-    // Open Responses: after a failure the response that a turn continued from is gone. After a
-    // success the new response is the latest.
+    // Open Responses: a failed turn evicts the response from which it continued. After a success
+    // the new response is the latest.
     if let Some(Some(previous)) = previous(message.as_bytes()) {
         latest.evict(&previous);
     }
@@ -141,8 +141,8 @@ async fn refuse(session: &mut Session, error: &Error) -> Result<(), Disconnected
     session.send(message.to_string()).await
 }
 
-/// Returns the error code. Clients of sessions recover from the format's own code for an unknown
-/// previous response.
+/// Returns the error code. An unknown previous response has the format's own code, from which
+/// clients of sessions recover.
 fn code(error: &Error) -> &'static str {
     match (error.code, error.param.as_deref()) {
         (ErrorCode::NotFound, Some("previous_response_id")) => "previous_response_not_found",

@@ -1,4 +1,4 @@
-//! Stores responses, encrypted, for later requests that continue from them.
+//! Encrypts and stores responses, so that later requests can continue from them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tollgate_types::{AccountId, Clock, Error, ErrorCode, ResponseId, Retry};
 
 /// Retention time of a response.
 const RETENTION: Duration = Duration::from_hours(30 * 24);
-/// Maximum length of a conversation: one request could not have sent more.
+/// Maximum size of a conversation. The number of bytes equals the limit of a request body.
 const CHAIN_LIMITS: ChainLimits = ChainLimits {
     links: 1_000,
     bytes: MEDIA_BODY as u64,
@@ -94,7 +94,7 @@ impl Responses {
             items: turn.item_ids(),
         };
         match self.store.save(new).await {
-            // Ids are unique, so an earlier attempt has stored it.
+            // Ids are unique, so an earlier attempt has stored the turn.
             Err(error) if error.kind == StorageErrorKind::Conflict => Ok(()),
             saved => saved.map_err(|error| unavailable(&error)),
         }
@@ -167,7 +167,7 @@ impl Responses {
         Ok(BASE64.encode(sealed))
     }
 
-    /// Decrypts a text; `None` if it was not encrypted here for this account.
+    /// Decrypts a text; `None` if [`Self::seal_text`] did not encrypt it for this account.
     pub(super) fn open_text(&self, account: AccountId, sealed: &str) -> Option<String> {
         let sealed = BASE64.decode(sealed).ok()?;
         let text = self.vault.open(account, COMPACTION_SEAL_ID, &sealed)?;
@@ -282,8 +282,7 @@ impl LatestResponse {
         Some(items.clone())
     }
 
-    /// Removes this response if it is the latest: a request continues from it once, and after a
-    /// failure not again.
+    /// Removes this response if it is the latest, so that no other request can continue from it.
     pub(super) fn evict(&self, id: &str) {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         latest.take_if(|(latest, _)| latest == id);

@@ -67,7 +67,7 @@ pub(super) async fn subscribe(
 struct Subscriber {
     background: Arc<Background>,
     job: Job,
-    /// Sequence number of the last event that the client has.
+    /// Sequence number of the last event that the client has received.
     after: Option<u64>,
     /// Sequence number of the last job event that was read.
     read: u64,
@@ -119,7 +119,7 @@ impl Subscriber {
         }
     }
 
-    /// Decrypts the response events of a job event.
+    /// Decrypts and queues the response events of a job event.
     fn read(&mut self, event: &JobEvent) -> Option<()> {
         self.read = event.sequence;
         if &*event.kind != KIND {
@@ -134,8 +134,8 @@ impl Subscriber {
         Some(())
     }
 
-    /// Ends the stream. A response without a result ends with `response.failed`; the events of a
-    /// completed one are complete.
+    /// Ends the stream. A response without a result ends with `response.failed`. The recorded
+    /// events of a completed response already include its final event.
     fn end(&mut self) -> Option<()> {
         self.is_over = true;
         if self.job.status != JobStatus::Completed {
@@ -145,7 +145,7 @@ impl Subscriber {
         Some(())
     }
 
-    /// Queues an event, unless the client already has it.
+    /// Queues an event, unless the client has already received it.
     fn push_event(&mut self, event: Bytes) {
         let number = sequence_number(&event).unwrap_or(self.next);
         self.next = number + 1;

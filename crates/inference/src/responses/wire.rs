@@ -40,7 +40,7 @@ pub struct CreateResponse {
     /// Penalizes tokens that have appeared at least once so far.
     #[schema(minimum = -2, maximum = 2)]
     presence_penalty: Option<f64>,
-    /// Penalizes tokens in proportion to how often they have appeared so far.
+    /// Penalizes tokens in proportion to their frequency so far.
     #[schema(minimum = -2, maximum = 2)]
     frequency_penalty: Option<f64>,
     /// Number of most likely alternatives to return for each token, with log probabilities.
@@ -77,7 +77,7 @@ pub struct CreateResponse {
     /// `stream`. An interrupted stream continues with
     /// `GET /v1/responses/{id}?stream=true&starting_after=N`. Requires `store`.
     background: Option<bool>,
-    /// Truncation of a too long input: `auto` or `disabled`.
+    /// Truncation of input that exceeds the context window: `auto` or `disabled`.
     truncation: Option<String>,
     /// Service tier, for providers that have tiers.
     service_tier: Option<String>,

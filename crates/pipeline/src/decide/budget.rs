@@ -1,4 +1,4 @@
-//! Limits on sampled answers: in tokens and in time, per question and per call.
+//! Token and time limits of sampled answers, per question and per call.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,17 +6,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_upstream::Draw;
 
-/// Output tokens of an answer that is a bare label or a label in JSON.
+/// Maximum number of output tokens of an answer that is a bare label or a label in JSON.
 pub(super) const LABEL_TOKENS: u64 = 16;
-/// Output tokens of an answer of a reasoning model.
+/// Maximum number of output tokens of an answer of a reasoning model.
 pub(super) const REASONED_TOKENS: u64 = 4_096;
-/// Maximum output tokens of all draws of a question.
+/// Maximum number of output tokens of all draws of a question.
 const QUESTION_TOKENS: u64 = 16_384;
-/// Maximum output tokens of all draws of a call, shared equally by its questions.
+/// Maximum number of output tokens of all draws of a call, divided equally among its questions.
 const CALL_TOKENS: u64 = 65_536;
-/// No draw of a question starts after its draws have taken this long together.
+/// Maximum total duration of the draws of a question. When they reach it, no other draw of the
+/// question starts.
 const QUESTION_TIME: Duration = Duration::from_secs(60);
-/// All draws of a call end after this time.
+/// Time after which all draws of a call end.
 const CALL_TIME: Duration = Duration::from_secs(300);
 
 /// Remaining token and time budget of a call's draws.
@@ -33,7 +34,8 @@ struct Remaining {
 }
 
 impl DrawBudget {
-    /// The budget of a call with this number of questions. Its deadline counts from now.
+    /// Creates the budget of a call with this number of questions. Its deadline is [`CALL_TIME`]
+    /// from now.
     pub(super) fn new(questions: usize) -> Self {
         let share = CALL_TOKENS / (questions.max(1) as u64);
         let left = Remaining {
@@ -46,7 +48,7 @@ impl DrawBudget {
         }
     }
 
-    /// Deadline of all draws of the call.
+    /// Returns the deadline of all draws of the call.
     pub(super) fn until(&self) -> Instant {
         self.until
     }
@@ -69,8 +71,8 @@ impl DrawBudget {
         Some(draw)
     }
 
-    /// Replaces a reservation by the reported tokens (all of it without a report) and deducts the
-    /// time taken.
+    /// Replaces a reservation by the reported tokens, and deducts the duration of the draw. Without
+    /// a report, the whole reservation counts.
     pub(super) fn settle(&self, question: usize, draw: Draw, used: Option<u64>, took: Duration) {
         let mut questions = self.questions();
         let Some(left) = questions.get_mut(question) else {
@@ -123,7 +125,7 @@ mod tests {
         budget.settle(0, first, Some(40), Duration::ZERO);
         assert_eq!(budget.reserve(0, 20, 16), draw(17, 16));
         assert_eq!(budget.reserve(1, 20, 16), draw(20, 16), "another question");
-        // Without a report the whole reservation counts; a server that ignores its cap uses up the
+        // Without a report the whole reservation counts. A server that ignores its cap consumes the
         // rest.
         for used in [None, Some(1_000_000)] {
             let budget = DrawBudget::new(128);

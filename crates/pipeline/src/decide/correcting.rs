@@ -6,7 +6,7 @@ use tollgate_types::decide::{Decision, Verdict};
 /// A calibration profile with its id.
 #[derive(Clone, Debug)]
 pub struct NamedProfile {
-    /// Profile id, reported with each corrected answer.
+    /// Id of the profile, reported with each corrected answer.
     pub id: String,
     /// Calibration maps by kind of question.
     pub profile: Profile,
@@ -14,7 +14,7 @@ pub struct NamedProfile {
 
 impl NamedProfile {
     /// Corrects the answer of a question, if the profile was fitted on questions of its kind.
-    /// Arguments of functions stay unchanged.
+    /// Probabilities of function arguments remain unchanged.
     pub(super) fn correct(&self, decision: &mut Decision) {
         let kind = match decision.verdict {
             Verdict::Noul(_) => AnswerKind::Noul,

@@ -1,20 +1,20 @@
 //! Splits questions into items, each a choice among named options. A function question becomes a
-//! choice of the function and one item per argument. Abstention is a separate yes-no item.
+//! choice of the function and one item per argument. Abstention becomes a separate yes-no item.
 
 use serde_json::Value;
 use tollgate_types::decide::{
     ANSWERABLE, Argument, ArgumentDecision, Decision, Level, Method, Question, QuestionKind, Verdict,
 };
 
-/// Arguments of functions below this probability are omitted.
+/// Minimum probability of a function whose arguments are determined.
 const MIN_ARGUMENT_PROBABILITY: f64 = 0.05;
-/// Option for "no function".
+/// Name of the option for "no function".
 const NO_FUNCTION: &str = "none";
 
 /// A choice whose option probabilities are to be determined.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Item {
-    /// Index of its question.
+    /// Index of the question that the item belongs to.
     pub(super) question: usize,
     pub(super) role: Role,
     pub(super) kind: ItemKind,
@@ -26,11 +26,11 @@ pub(super) struct Item {
 /// Part that an item plays in its question.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Role {
-    /// The choice that answers the question.
+    /// Choice that answers the question.
     Main,
-    /// Whether the state suffices to answer it.
+    /// Choice whether the state suffices to answer the question.
     Abstain,
-    /// An argument of one of its functions.
+    /// Choice of the value of a function's argument.
     Argument { tool: usize, argument: Argument },
 }
 
@@ -44,7 +44,7 @@ pub(super) enum ItemKind {
     Score,
 }
 
-/// A possible answer: the name shown to the model, with an optional explanation.
+/// An option: the name shown to the model, with an optional explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ItemOption {
     pub(super) name: String,
@@ -75,8 +75,8 @@ pub(super) struct ItemResult {
     pub(super) method: Method,
 }
 
-/// The first round of items: the main item of each question, and its abstain item if `abstain` is
-/// set.
+/// Returns the first round of items: the main item of each question in `places`, and its abstain
+/// item if `abstain` is set.
 pub(super) fn first(questions: &[Question], places: &[usize]) -> Vec<Item> {
     let mut items = Vec::with_capacity(places.len());
     for place in places.iter().copied() {
@@ -89,7 +89,7 @@ pub(super) fn first(questions: &[Question], places: &[usize]) -> Vec<Item> {
     items
 }
 
-/// The item that answers a question.
+/// Returns the item that answers a question.
 fn main_item(place: usize, question: &Question) -> Item {
     let (kind, options) = match &question.kind {
         QuestionKind::Noul { yes, no } => (
@@ -135,7 +135,7 @@ fn main_item(place: usize, question: &Question) -> Item {
     }
 }
 
-/// The item whether the state suffices to answer a question.
+/// Returns the item whether the state suffices to answer a question.
 fn abstain_item(place: usize, question: &Question) -> Item {
     let asked = format!(
         "Does the state have the information that is needed to answer the following question?\n{}",
@@ -154,7 +154,8 @@ fn abstain_item(place: usize, question: &Question) -> Item {
     }
 }
 
-/// The second round of items: the arguments of functions that the first round found probable.
+/// Returns the second round of items: the arguments of functions whose probability in the first
+/// round is at least [`MIN_ARGUMENT_PROBABILITY`].
 pub(super) fn second(questions: &[Question], found: Vec<(&Item, &ItemResult)>) -> Vec<Item> {
     let mut items = Vec::new();
     for (item, found) in found {
@@ -213,7 +214,7 @@ pub(super) fn decision<E>(
     for (item, found) in found {
         let found = match (found, &item.role) {
             (Ok(Some(found)), _) => found,
-            // A missing argument does not invalidate the answer; it is omitted.
+            // A missing argument does not invalidate the answer, which omits the argument.
             (Ok(None) | Err(_), Role::Argument { .. }) => continue,
             (Ok(None), Role::Main | Role::Abstain) => {
                 return Ok(Decision {

@@ -12,17 +12,19 @@ use tollgate_upstream::{FetchError, FetchRequest, MediaKind, MediaProperties};
 use crate::Pipeline;
 use crate::media::{fetch_error, media_error};
 
-/// Maximum bytes of all media of a state: as much as a request may carry, plus a few videos.
+/// Maximum total bytes of all media of a state, inline and fetched.
 const MAX_TOTAL_BYTES: u64 = 256 << 20;
-/// Images are scaled down to this length of the longer side (pixels) before they are counted.
+/// Maximum length of an image's longer side in pixels. The tokens of larger images are counted as
+/// if the images were scaled down to it.
 const MAX_IMAGE_SIDE: u32 = 1_568;
-/// Side of the square that counts as one token, in pixels.
+/// Side length of the square that counts as one token, in pixels.
 const PATCH: u32 = 28;
-/// Tokens per second of audio.
+/// Number of tokens per second of audio.
 const AUDIO_TOKENS_PER_SECOND: u64 = 32;
-/// Tokens per second of video, without its audio.
+/// Number of tokens per second of video, without its audio.
 const VIDEO_TOKENS_PER_SECOND: u64 = 258;
-/// Bytes per second assumed for unmeasurable media: 64 kbit/s for audio, 1 Mbit/s for video.
+/// Assumed bytes per second of media that cannot be measured: 64 kbit/s for audio, 1 Mbit/s for
+/// video.
 const BYTES_PER_SECOND: (u64, u64) = (8_000, 125_000);
 
 const IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg", "image/webp"];
@@ -37,7 +39,8 @@ const AUDIO_TYPES: &[&str] = &[
 const VIDEO_TYPES: &[&str] = &["video/mp4", "video/webm"];
 
 impl Pipeline {
-    /// The state with its media inlined as data URLs, and the tokens of those media.
+    /// Returns the state with its media inlined as data URLs, and the number of tokens of the
+    /// media.
     pub(super) async fn with_media(&self, account: AccountId, state: &State) -> Result<(State, u64), Error> {
         let mut found = Vec::with_capacity(state.media.len());
         let (mut tokens, mut left) = (0_u64, MAX_TOTAL_BYTES);
@@ -99,7 +102,7 @@ fn types_of(kind: StateMediaKind) -> &'static [&'static str] {
     }
 }
 
-/// Tokens that a medium is charged as, independent of model and method.
+/// Returns the number of tokens to charge for a medium, independent of model and method.
 fn media_tokens(kind: StateMediaKind, measure: MediaProperties, bytes: u64) -> u64 {
     match (measure, kind) {
         (MediaProperties::Image { width, height }, _) => image_tokens(width, height),

@@ -1,6 +1,6 @@
 //! Typed decisions: questions about a state, answered with probabilities by the best method that
-//! the model supports. All upstream calls of a request share one hold and one usage row; the charge
-//! depends on the input alone.
+//! the model supports. All upstream calls of a request share one hold and one usage row. The charge
+//! depends only on the input.
 
 mod budget;
 mod correcting;
@@ -33,10 +33,10 @@ use relaying::Native;
 pub use correcting::NamedProfile;
 pub(crate) use priors::Priors;
 
-/// Bytes counted per decision where the delivered output is measured in bytes.
+/// Number of output bytes to record for each answered question.
 const BYTES_PER_DECISION: u64 = 8;
 
-/// Call of `decide`: questions about one state.
+/// A decide call: questions about one state.
 #[derive(Clone, Debug)]
 pub struct DecideCall {
     /// Text and media that the questions are about.
@@ -45,25 +45,25 @@ pub struct DecideCall {
     pub questions: Arc<[Question]>,
     /// Options of the request.
     pub options: DecideOptions,
-    /// Profile that corrects the probabilities.
+    /// Calibration profile that corrects the probabilities, if one is set.
     pub profile: Option<Arc<NamedProfile>>,
-    /// Tokens that are charged.
+    /// Input tokens of the call, from which the charge is computed.
     pub input: DecisionInput,
 }
 
-/// Input tokens, as the gateway counts them.
+/// Numbers of input tokens, as counted by the gateway.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DecisionInput {
-    /// Tokens of the state's text, counted once.
+    /// Number of tokens of the state's text, counted once per call.
     pub state: u64,
-    /// Tokens of all media.
+    /// Number of tokens of all media.
     pub media: u64,
-    /// Tokens of each question, in order.
+    /// Number of tokens of each question, in order.
     pub questions: Arc<[u64]>,
 }
 
 impl DecisionInput {
-    /// Sum of state, media and questions, saturating.
+    /// Returns the sum of state, media and questions, saturating.
     pub fn total(&self) -> u64 {
         let asked = self.questions.iter();
         asked.fold(self.state.saturating_add(self.media), |sum, tokens| {
@@ -90,7 +90,7 @@ impl DecisionInput {
 pub struct Decided {
     /// One decision for each question, in order.
     pub decisions: Vec<Decision>,
-    /// Charged tokens: a failed question counts zero.
+    /// Charged tokens; a failed question counts as zero.
     pub input: DecisionInput,
     /// Settled cost of the call.
     pub charge: Charge,
@@ -174,7 +174,7 @@ impl Operation for DecideCall {
     ) -> Decided {
         let Dispatched { reply, target } = dispatched;
         let mut input = admission.request.call.input.clone();
-        // A failed question is not charged; a refusal counts as an answer.
+        // Failed questions are not charged. A refusal counts as an answer.
         let is_answered = |place: usize| !matches!(reply[place].verdict, Verdict::Failed(_));
         let questions = input.questions.iter().enumerate();
         input.questions = questions
@@ -203,7 +203,7 @@ impl Operation for DecideCall {
 }
 
 impl Run<'_> {
-    /// Tries the deployment's decision methods, best first, until one turns out to be supported.
+    /// Tries the deployment's decision methods, best first, until one returns answers.
     async fn decide(&self) -> Result<Vec<Decision>, UpstreamError> {
         for way in self.provider.decision_ways(&self.model, &self.call.state) {
             let tried = match way {
@@ -237,8 +237,8 @@ impl Run<'_> {
     }
 }
 
-/// The decisions of all questions. If all failed, returns the first error, so that the next
-/// candidate is tried.
+/// Returns the decisions of all questions. If all questions failed, returns the first error, so
+/// that the next candidate is tried.
 fn decided(answers: Vec<Answer>) -> Result<Vec<Decision>, UpstreamError> {
     let has_failed = |answer: &Answer| match answer {
         Ok(decision) => matches!(decision.verdict, Verdict::Failed(_)),
@@ -259,7 +259,7 @@ fn decided(answers: Vec<Answer>) -> Result<Vec<Decision>, UpstreamError> {
     Ok(decided.collect())
 }
 
-/// Verdict of a question that failed while others succeeded.
+/// Returns the verdict of a question that failed while others succeeded.
 fn failed(error: &UpstreamError) -> Verdict {
     match error.kind {
         UpstreamErrorKind::ContentBlocked => Verdict::Refused,
@@ -268,7 +268,8 @@ fn failed(error: &UpstreamError) -> Verdict {
 }
 
 impl Routed {
-    /// Keeps the candidates that can decide about this state.
+    /// Retains the candidates that support decisions about this state; `unsupported_endpoint` if
+    /// there are none.
     pub fn retain_deciders(&mut self, state: &State) -> Result<(), Error> {
         let can = |route: &Route| {
             let ways = route.provider.decisions();

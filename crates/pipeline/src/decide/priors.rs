@@ -1,5 +1,5 @@
-//! Label priors: what each model prefers regardless of the question. They are learned from answers
-//! and stored, so that they survive a restart.
+//! Label priors: each model's preference for labels, regardless of the question. They are learned
+//! from answers and stored, so that they survive a restart.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tollgate_probability::{LabelPrior, PriorObservation};
 use tollgate_storage::{LabelPriorStore, Result, StorageError, StorageErrorKind, StoredLabelPrior};
 
-/// Provider, and its name for the model.
+/// Name of the provider, and the provider's name of the model.
 pub(super) type PriorKey = (Arc<str>, Arc<str>);
 
-/// Maximum number of models; beyond it the table is cleared.
+/// Maximum number of models in a table, which is cleared before another one is added.
 const MAX_MODELS: usize = 1_000;
 
 /// Label priors and traits by model.
@@ -22,7 +22,7 @@ pub(crate) struct Priors {
 #[derive(Default)]
 struct PriorTable {
     by_model: HashMap<PriorKey, Arc<LabelPrior>>,
-    /// Models whose prior changed since it was stored.
+    /// Models whose prior has changed since it was stored.
     unsaved: HashSet<PriorKey>,
     traits: HashMap<PriorKey, ModelTraits>,
 }
@@ -30,14 +30,14 @@ struct PriorTable {
 /// Properties observed in a model's sampled answers since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ModelTraits {
-    /// The model reasons before it answers.
+    /// Whether the model reasons before it answers.
     pub(super) reasons: bool,
-    /// The model gives different answers to one prompt.
+    /// Whether the model returns different answers to the same prompt.
     pub(super) varies: bool,
 }
 
 impl Priors {
-    /// Prior of a model, if one is known.
+    /// Returns the prior of a model, if one is known.
     pub(super) fn of(&self, key: &PriorKey) -> Option<Arc<LabelPrior>> {
         self.table().by_model.get(key).cloned()
     }
@@ -50,7 +50,7 @@ impl Priors {
         Arc::make_mut(table.by_model.entry(key).or_default()).learn(observation);
     }
 
-    /// Observed traits of a model; all false if none is known.
+    /// Returns the observed traits of a model; all `false` if none has been observed.
     pub(super) fn traits(&self, key: &PriorKey) -> ModelTraits {
         self.table().traits.get(key).copied().unwrap_or_default()
     }
@@ -60,7 +60,7 @@ impl Priors {
         self.note_trait(key, |traits| traits.reasons = true);
     }
 
-    /// Records that the model gives different answers to one prompt.
+    /// Records that the model returns different answers to the same prompt.
     pub(super) fn note_variety(&self, key: PriorKey) {
         self.note_trait(key, |traits| traits.varies = true);
     }
@@ -73,7 +73,7 @@ impl Priors {
         change(table.traits.entry(key).or_default());
     }
 
-    /// Loads stored priors; priors learned in the meantime take precedence.
+    /// Loads stored priors. Priors that were learned in the meantime take precedence.
     pub(crate) async fn load(&self, store: &dyn LabelPriorStore) -> Result<()> {
         for StoredLabelPrior {
             provider,
@@ -100,7 +100,8 @@ impl Priors {
     pub(crate) async fn save(&self, store: &dyn LabelPriorStore) -> Result<()> {
         let unsaved: Vec<PriorKey> = self.table().unsaved.iter().cloned().collect();
         for key in unsaved {
-            // Removed before the write, so that an update during the write is stored next time.
+            // The key is removed before the write, so that the next save stores an update during
+            // the write.
             self.table().unsaved.remove(&key);
             let Some(prior) = self.of(&key) else { continue };
             if let Err(error) = save_one(store, &key, &prior).await {

@@ -1,12 +1,13 @@
-//! Prompts for models without native decisions: the model chooses a label. Options are labelled by
-//! codes, since longer texts and texts with a common prefix would be less probable.
+//! Prompts for models without native decisions: the model chooses a label. The labels are short
+//! codes, because a model assigns lower probabilities to longer texts and to texts with a common
+//! prefix.
 
 use std::fmt::Write;
 
 use super::items::{Item, ItemKind, ItemOption};
 
-/// The text that follows the state: the question, each label with its option, and the place of the
-/// label. `order` lists option indices in the order of the labels.
+/// Returns the text that follows the state: the question, each label with its option, and the
+/// beginning of the answer. `order` lists option indices in the order of the labels.
 pub(super) fn question(item: &Item, order: &[usize], labels: &[String]) -> String {
     let mut text = format!("Question: {}\n", item.asked.trim());
     text.push_str(match item.kind {

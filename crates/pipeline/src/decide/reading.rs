@@ -1,7 +1,7 @@
-//! Probabilities from models without native decisions: label probabilities are read or answers are
-//! sampled until every item has its distribution. Items proceed in rounds; a failing item does not
-//! delay the others. Draws are bounded ([`DrawBudget`]), and no request is sent after the caller
-//! has left.
+//! Probabilities from models without native decisions: label probabilities are read, or answers are
+//! sampled, until each item has a distribution. Items proceed in rounds; a failing item does not
+//! delay the others. Draws are bounded ([`DrawBudget`]). No request is sent after the caller has
+//! disconnected.
 
 use std::slice;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,15 +27,14 @@ use super::{DecideCall, prompt};
 use crate::Pipeline;
 use crate::run_to_completion::Caller;
 
-/// Maximum concurrent upstream calls of one request.
+/// Maximum number of concurrent upstream calls of one request.
 pub(super) const MAX_CONCURRENT: usize = 8;
-/// Number of consecutive single questions that may fail before any success. After that, the failure
-/// is attributed to the upstream.
+/// Number of consecutive failures before the first success that are attributed to the upstream.
 const MAX_SOLO_FAILURES: usize = 3;
-/// Sampled answers per item.
+/// Number of sampled answers per item.
 const DRAWS_PER_ITEM: u32 = 20;
 
-/// A decide request at one candidate.
+/// Execution of a decide request at one candidate.
 pub(super) struct Run<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) ctx: CallContext,
@@ -47,7 +46,7 @@ pub(super) struct Run<'a> {
     pub(super) reasons: bool,
     pub(super) caller: &'a Caller,
     pub(super) budget: DrawBudget,
-    /// Usage reported by the upstream so far.
+    /// Total usage that the upstream has reported.
     pub(super) consumed: Mutex<Usage>,
 }
 
@@ -58,21 +57,21 @@ pub(super) type Tried<T> = Result<Option<T>, UpstreamError>;
 /// Outcome of one question.
 pub(super) type Answer = Result<Decision, UpstreamError>;
 
-/// An item with its result; `Ok(None)` if the model answered none of its options.
+/// An item with its result; `Ok(None)` if the model's answers matched none of the options.
 pub(super) type Answered = (Item, Tried<ItemResult>);
 
-/// An item whose probabilities are not complete.
+/// An item whose probabilities are incomplete.
 struct PendingItem {
     item: Item,
     strategy: Strategy,
     labels: Arc<[String]>,
     /// Number of requests sent to the model.
     calls: u32,
-    /// Maximum sampled answers per request.
+    /// Maximum number of sampled answers per request.
     max_answers: u32,
-    /// Maximum output tokens of a sampled answer.
+    /// Maximum number of output tokens of a sampled answer.
     max_tokens: u64,
-    /// Error of a request of this round that timed out.
+    /// Error of a request that timed out in this round.
     late: Option<UpstreamError>,
     failed: Option<UpstreamError>,
 }
@@ -87,9 +86,9 @@ enum Strategy {
 struct LabelRequest {
     pending_item: usize,
     question: usize,
-    /// Index of its round among those that the item has pending.
+    /// Index of the request's round among the pending rounds of the item.
     round: usize,
-    /// Number and size of the sampled answers; `None` if label probabilities are read.
+    /// Number and maximum size of the answers to sample; `None` if label probabilities are read.
     draw: Option<Draw>,
     call: LabelCall,
 }
@@ -105,7 +104,7 @@ enum ReplyContent {
     Reading(RoundReading),
     Draws {
         drawn: RoundDraws,
-        /// Answers that were still reasoning when their tokens ran out.
+        /// Number of answers that were still reasoning at the token limit.
         unfinished: u32,
     },
 }
@@ -125,11 +124,11 @@ impl Run<'_> {
         Ok(Some(decisions(questions, &places, answers.collect())))
     }
 
-    /// The probabilities of items. The first request is sent alone: it shows whether the method is
-    /// supported, and it fills the provider's prompt cache with the state. If it fails, its
-    /// question may be the reason, so the next one is sent alone as well. An error that is not
-    /// specific to the question fails the call, so that the next candidate is tried; so do
-    /// [`MAX_SOLO_FAILURES`] failures in a row.
+    /// Determines the probabilities of items. The first request is sent alone: its result shows
+    /// whether the method is supported, and it fills the provider's prompt cache with the state. If
+    /// it fails, its question may be the reason, so the request of the next item is also sent
+    /// alone. An error that is not specific to the question fails the call, so that the next
+    /// candidate is tried; so do [`MAX_SOLO_FAILURES`] consecutive failures.
     async fn probabilities(
         &self,
         way: DecisionWay,
@@ -178,8 +177,8 @@ impl Run<'_> {
         Ok(Some(found.collect()))
     }
 
-    /// Sends requests one at a time until one succeeds. Returns the replies up to there, in the
-    /// order of the requests.
+    /// Sends requests one at a time until one succeeds. Returns the replies to these requests, in
+    /// order.
     async fn one_by_one(
         &self,
         way: DecisionWay,
@@ -267,8 +266,8 @@ impl Run<'_> {
         }
     }
 
-    /// The next requests of all items. `number` counts the requests of the call, so that each has a
-    /// different seed. An item with an exhausted draw budget is ended.
+    /// Returns the next requests of all items. `number` counts the requests of the call, so that
+    /// each request has a different seed. An item with an exhausted draw budget is ended.
     fn pending(&self, pending_items: &mut [PendingItem], number: &mut u64) -> Vec<LabelRequest> {
         let mut pending = Vec::new();
         for (place, pending_item) in pending_items.iter_mut().enumerate() {
@@ -303,8 +302,8 @@ impl Run<'_> {
         pending
     }
 
-    /// Requests for the missing draws of an item, within its budget, distributed evenly over its
-    /// rounds.
+    /// Reserves requests for the missing draws of an item, within its budget, distributed evenly
+    /// over its rounds.
     fn draws(&self, pending_item: &PendingItem, sampler: &Sampler) -> Vec<(usize, Round, Option<Draw>)> {
         let mut missing = sampler.pending();
         let mut draws = Vec::new();
@@ -378,7 +377,7 @@ impl Run<'_> {
         Ok(reply)
     }
 
-    /// Records usage that the upstream reports.
+    /// Records the usage that the upstream reports, if any.
     pub(super) fn consume(&self, usage: Option<Usage>) {
         let Some(usage) = usage else { return };
         self.pipeline
@@ -388,8 +387,8 @@ impl Run<'_> {
         *consumed = consumed.plus(&usage);
     }
 
-    /// Runs one request, unless the caller disconnected. A draw ends at the deadline of the call's
-    /// draws, and is deducted from its question's budget.
+    /// Runs one request, unless the caller has disconnected. A draw ends at the deadline of the
+    /// call's draws, and its tokens and duration are deducted from its question's budget.
     async fn bounded(
         &self,
         label_request: &LabelRequest,
@@ -511,7 +510,7 @@ impl Run<'_> {
 }
 
 impl PendingItem {
-    /// Records replies. Returns whether the model turned out to reason before it answers: its first
+    /// Records replies. Returns whether the model was found to reason before it answers; the first
     /// draw is then repeated with more tokens.
     fn record(&mut self, reply: Vec<(LabelRequest, LabelReply)>) -> bool {
         self.calls += reply.iter().map(|(_, reply)| reply.requests).sum::<u32>();
@@ -537,7 +536,8 @@ impl PendingItem {
                     }
                     let answered = drawn.counts.iter().sum::<u32>() + drawn.others;
                     if label_request.draw.is_some_and(|draw| answered < draw.answers) {
-                        // The upstream returns fewer answers per request than requested.
+                        // The upstream returned fewer answers than requested: later requests are
+                        // limited to this number.
                         self.max_answers = answered.max(1);
                     }
                     if let Some(round) = by_round.get_mut(label_request.round) {
@@ -550,7 +550,8 @@ impl PendingItem {
         }
     }
 
-    /// Stops drawing: the answers drawn so far decide. Without any label the item fails.
+    /// Stops drawing: the answers drawn so far determine the probabilities. An item without any
+    /// label fails.
     fn end(&mut self, error: UpstreamError) {
         match &mut self.strategy {
             Strategy::Drawing(sampler) if sampler.pending().is_empty() => {}
@@ -572,8 +573,8 @@ fn add(sum: &mut RoundDraws, drawn: RoundDraws) {
 }
 
 impl Pipeline {
-    /// Wait before retry `attempt`; `None` if no attempts are left, the error is not retryable, or
-    /// its `retry_after` is too long.
+    /// Returns the delay before retry `attempt`; `None` if no attempts remain, if the error is not
+    /// retryable, or if its `retry_after` exceeds the limit.
     fn retry_delay(&self, error: &UpstreamError, attempt: u32) -> Option<std::time::Duration> {
         let retries = &self.settings.retries;
         let is_busy = match error.kind {
@@ -591,7 +592,7 @@ impl Pipeline {
     }
 }
 
-/// Converts an estimate to a result; `None` if the model answered none of the options.
+/// Converts an estimate to a result; `None` if the model's answers matched none of the options.
 pub(super) fn found(
     estimate: Result<Estimate, EstimateError>,
     method: impl FnOnce(&Estimate) -> Method,
@@ -609,13 +610,13 @@ pub(super) fn found(
     }
 }
 
-/// Whether to stop after `failed` single requests; `error` is that of the last one.
+/// Whether to stop after `failed` single requests; `error` is the error of the last one.
 pub(super) fn should_give_up(error: &UpstreamError, failed: usize) -> bool {
     failed >= MAX_SOLO_FAILURES || !is_question_specific(error)
 }
 
-/// Whether another question may succeed where this one failed: not if the upstream is down, busy or
-/// rejects the credentials.
+/// Whether another question may succeed although this one failed: not if the upstream is down or
+/// busy, or rejects the credentials.
 pub(super) fn is_question_specific(error: &UpstreamError) -> bool {
     match error.kind {
         UpstreamErrorKind::Rejected
@@ -632,7 +633,7 @@ pub(super) fn is_question_specific(error: &UpstreamError) -> bool {
     }
 }
 
-/// The items that have a result.
+/// Returns the items that have a result, with their results.
 pub(super) fn answered_items(answers: &[Answered]) -> Vec<(&Item, &ItemResult)> {
     let found = answers.iter();
     found
@@ -640,7 +641,7 @@ pub(super) fn answered_items(answers: &[Answered]) -> Vec<(&Item, &ItemResult)> 
         .collect()
 }
 
-/// Decisions for the questions at `places`, assembled from their items.
+/// Returns the decisions for the questions at `places`, assembled from their items.
 pub(super) fn decisions(questions: &[Question], places: &[usize], answers: Vec<Answered>) -> Vec<Answer> {
     let mut by_question: Vec<Vec<Answered>> = Vec::new();
     by_question.resize_with(questions.len(), Vec::new);

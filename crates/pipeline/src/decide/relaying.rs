@@ -1,6 +1,6 @@
-//! Probabilities from a server that answers questions natively. Unsupported features are emulated:
-//! functions as choices, abstention as a separate question, and too many options as several rounds.
-//! Requests stay within the server's limit of questions.
+//! Probabilities from an upstream that answers questions natively. Unsupported features are
+//! emulated: functions as choices, abstention as a separate question, and too many options as
+//! several rounds. Each request contains at most as many questions as the upstream accepts.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,7 +18,7 @@ use super::reading::{
     should_give_up,
 };
 
-/// Native abilities of the upstream.
+/// Native abilities of the upstream, as in [`DecisionWay::Native`](tollgate_upstream::DecisionWay).
 #[derive(Clone, Copy)]
 pub(super) struct Native {
     pub(super) questions: usize,
@@ -28,7 +28,7 @@ pub(super) struct Native {
 }
 
 impl Native {
-    /// Whether the server accepts a question unchanged.
+    /// Whether the upstream accepts a question unchanged.
     fn accepts(&self, question: &Question) -> bool {
         let is_supported = match &question.kind {
             QuestionKind::Noul { .. } => true,
@@ -40,11 +40,11 @@ impl Native {
     }
 }
 
-/// Remaining splits of a failed batch of questions, per decide request.
+/// Number of remaining splits of failed batches of questions.
 struct Splits(AtomicU32);
 
 impl Default for Splits {
-    /// Enough to isolate several failing questions of 128.
+    /// Returns 24 splits: enough to isolate several failing questions among 128.
     fn default() -> Self {
         Self(AtomicU32::new(24))
     }
@@ -87,8 +87,8 @@ impl Run<'_> {
         Ok(Some(answered.into_iter().map(|(_, answer)| answer).collect()))
     }
 
-    /// Relays these questions unchanged. Until one succeeds, requests are sent one at a time, as
-    /// for labels.
+    /// Relays these questions unchanged. If `is_first`, requests are sent one at a time until one
+    /// succeeds, as for labels.
     async fn relay_all(
         &self,
         native: Native,
@@ -136,8 +136,8 @@ impl Run<'_> {
         Ok(Some(decided))
     }
 
-    /// Relays several questions together. A failure that may be specific to one question splits the
-    /// batch: each half is then sent separately.
+    /// Relays several questions in one request. After a failure that may be specific to one
+    /// question, the batch is split, and each half is sent separately.
     fn relay_some<'a>(
         &'a self,
         questions: &'a [Question],
@@ -193,8 +193,8 @@ impl Run<'_> {
         Ok(Some(answer.decisions.into_iter().map(Ok).collect()))
     }
 
-    /// The probabilities of items, each as one question, or as several if it has more options than
-    /// the server accepts.
+    /// Determines the probabilities of items. Each item is sent as one question, or as several if
+    /// it has more options than the upstream accepts.
     async fn in_rounds(&self, native: Native, items: Vec<Item>, is_first: bool) -> Tried<Vec<Answered>> {
         let options = EstimateOptions {
             max_labels: native.options,
@@ -295,12 +295,12 @@ impl PendingItem {
     }
 }
 
-/// The error, once for each of `number` questions.
+/// Returns the error once for each of `number` questions.
 fn unanswered(error: UpstreamError, number: usize) -> impl Iterator<Item = Answer> {
     std::iter::repeat_with(move || Err(error.clone())).take(number)
 }
 
-/// A question about the options of one round.
+/// Returns a question about the options of one round.
 fn round_question(item: &Item, round: &Round) -> Question {
     let shown = || round.order.iter().map(|place| &item.options[*place]);
     let kind = match item.kind {
@@ -343,14 +343,14 @@ fn meaning(option: &ItemOption) -> String {
     option.description.clone().unwrap_or_else(|| option.name.clone())
 }
 
-/// A server's probabilities of the options in a round; `None` if it did not answer.
+/// Returns an upstream's probabilities of the options in a round; `None` if the decision has none.
 fn reading(decision: Decision) -> Option<RoundReading> {
     let probabilities = match decision.verdict {
         Verdict::Noul(yes) => vec![yes, 1.0 - yes],
         Verdict::Choice(probabilities) | Verdict::Score(probabilities) => probabilities,
         Verdict::Tool { .. } | Verdict::Refused | Verdict::Failed(_) => return None,
     };
-    // An option of probability 0 still gets a finite logarithm.
+    // The minimum ensures that an option of probability 0 has a finite logarithm.
     const MIN_PROBABILITY: f64 = 1e-12;
     Some(RoundReading {
         logprobs: probabilities

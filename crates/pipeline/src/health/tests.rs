@@ -92,7 +92,7 @@ fn the_retry_budget_is_a_share_with_a_minimum() {
     assert_eq!(granted(&health), 50);
 }
 
-/// Records an error that the upstream reported for a request of this shape.
+/// Records an error object that the upstream returned for a request of this shape.
 fn report(health: &Health, one: &Candidate, coarse: u64, fine: u64) {
     let error = UpstreamError {
         status: Some(500),
@@ -105,8 +105,8 @@ fn report(health: &Health, one: &Candidate, coarse: u64, fine: u64) {
 #[test]
 fn errors_of_one_request_shape_keep_the_breaker_closed() {
     let one = candidate("one");
-    // reported errors by shape, after one answer to a plain request; whether the upstream stays
-    // usable
+    // Shapes of the reported errors after one success with a plain request, and whether the
+    // upstream remains usable.
     let images: Vec<(u64, u64)> = (20..60).map(|size| (2, size)).collect();
     let plain = vec![(1, 10); 5];
     let several = vec![(2, 20), (3, 30), (4, 40), (2, 20), (3, 30), (4, 40), (2, 20)];

@@ -12,34 +12,35 @@ use tollgate_upstream::{ModerationCall, ModerationProvider, UpstreamError};
 use super::blocked;
 use crate::admit::free_context;
 
-/// Maximum bytes of a text per classification; longer texts are split.
+/// Maximum size of a text to classify, in bytes; longer texts are split.
 const MAX_PART_BYTES: usize = 16_000;
-/// Streams are classified at least every so many bytes, or earlier at the end of a sentence.
+/// Maximum interval between classifications of a stream, in bytes. A classification may follow
+/// earlier at the end of a sentence.
 const MAX_STEP_BYTES: usize = 1_000;
-/// Minimum bytes before the end of a sentence triggers a classification.
+/// Minimum interval between classifications at the end of a sentence, in bytes.
 const MIN_STEP_BYTES: usize = 200;
 
-/// Behaviour when the classifier fails or times out.
+/// Action when the classifier fails or times out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum OnError {
     /// Block the text.
     #[default]
     Refuse,
-    /// Let the text through.
+    /// Permit the text.
     Allow,
 }
 
-/// A classifier with its thresholds.
+/// An external classifier with its thresholds.
 pub struct Classifier {
     /// Provider of the classifier.
     pub port: Arc<dyn ModerationProvider>,
     /// The provider's name of the classifier model.
     pub model: Arc<str>,
-    /// Minimum scores that forbid a text, by category. If empty, the classifier's own flags decide.
+    /// Minimum scores that forbid a text, by category. If empty, the flags of the classifier apply.
     pub thresholds: Vec<(String, f64)>,
     /// Timeout of one classification.
     pub timeout: Duration,
-    /// Behaviour when it fails or times out.
+    /// Action when the classifier fails or times out.
     pub on_error: OnError,
 }
 
@@ -69,7 +70,7 @@ impl Classifier {
         }
     }
 
-    /// Whether an answer is forbidden, or cannot be classified under [`OnError::Refuse`].
+    /// Whether a response is forbidden, or cannot be classified under [`OnError::Refuse`].
     pub(super) async fn forbids(&self, request: RequestId, texts: &[String]) -> bool {
         match self.any_forbidden(request, texts).await {
             Ok(forbids) => forbids,
@@ -80,16 +81,17 @@ impl Classifier {
         }
     }
 
-    /// Whether to classify a stream now, with the last `unseen` bytes of `text` pending. `is_last`
-    /// is true at the end of the stream.
+    /// Whether to classify a stream now. The last `unseen` bytes of `text` have not been
+    /// classified. `is_last` is `true` if no text of the channel follows.
     pub(super) fn is_due(&self, text: &str, unseen: usize, is_last: bool) -> bool {
         let is_sentence =
             text.trim_end().ends_with(['.', '!', '?', '。', '！', '？']) || text.ends_with('\n');
         unseen >= MAX_STEP_BYTES || (unseen >= MIN_STEP_BYTES && is_sentence) || (is_last && unseen > 0)
     }
 
-    /// Classifies inputs for the moderation endpoint, with the configured thresholds. An error is
-    /// returned in any case, since the result is the answer itself.
+    /// Classifies inputs for the moderation endpoint, with the configured thresholds. Returns an
+    /// error if the classifier fails, even under [`OnError::Allow`], because the result is the
+    /// response itself.
     pub(super) async fn moderate(
         &self,
         request: RequestId,
@@ -146,7 +148,7 @@ impl Classifier {
         threshold.is_some_and(|(_, min_score)| category.score >= *min_score)
     }
 
-    /// The first category that forbids a text.
+    /// Returns the first category that forbids a text.
     fn forbidding_category<'m>(&self, result: &'m Moderation) -> Option<&'m str> {
         match result
             .categories
@@ -172,7 +174,7 @@ fn split_parts(text: &str) -> Vec<String> {
     parts
 }
 
-/// Public error for a prompt that could not be classified.
+/// Returns the public error for a text that could not be classified.
 fn unchecked() -> Error {
     let message =
         "The request could not be checked against the content policy at the moment. Retry with backoff.";

@@ -1,7 +1,9 @@
-//! Content policy: checks prompts before they are sent, and answers before they are shown.
+//! Content policy: checks prompts before they are sent to an upstream, and responses before they
+//! are sent to the caller.
 //!
-//! Before a call, [`Policy::check_input`] rejects prompts. After it, `whole` censors complete
-//! answers and `stream` streamed ones. Without a policy none of this runs.
+//! Before a call, [`Policy::check_input`] rejects forbidden prompts. After the call, `whole`
+//! censors complete responses, and `stream` censors streamed ones. Without a policy, nothing is
+//! checked.
 
 mod classify;
 mod moderate;
@@ -23,16 +25,16 @@ pub use rules::{Rule, RuleError, RuleSpec};
 pub struct Policy {
     /// Rules for prompts.
     pub input: Vec<Arc<Rule>>,
-    /// Rules for answers.
+    /// Rules for responses.
     pub output: Vec<Arc<Rule>>,
-    /// Classifier of prompts.
+    /// Classifier for prompts.
     pub input_classifier: Option<Arc<Classifier>>,
-    /// Classifier of answers.
+    /// Classifier for responses.
     pub output_classifier: Option<Arc<Classifier>>,
 }
 
 impl Policy {
-    /// Whether answers are inspected.
+    /// Whether responses are inspected.
     pub fn inspects_output(&self) -> bool {
         !self.output.is_empty() || self.output_classifier.is_some()
     }
@@ -57,15 +59,15 @@ impl Policy {
     }
 }
 
-/// Public error for a blocked prompt.
+/// Returns the public error for a blocked prompt.
 pub(crate) fn blocked() -> Error {
     let message =
         "The prompt was blocked by the content policy. Change the prompt; sending it again will not help.";
     Error::new(ErrorCode::ContentPolicyViolation, message)
 }
 
-/// Error for an answer that is not in the common form although it is to be inspected. It cannot be
-/// checked, so it is not shown.
+/// Returns the error for a response that must be inspected but is not in the common form. It cannot
+/// be checked, so it is not delivered.
 fn not_common() -> UpstreamError {
     UpstreamError::protocol("an inspected response is not in the common form")
 }

@@ -1,4 +1,4 @@
-//! The policy as a moderation model: reports matches without enforcing them.
+//! Content policy as a moderation model: reports matches without enforcing them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use tollgate_types::{Error, RequestId};
 use super::{Classifier, Policy, Rule};
 
 impl Policy {
-    /// Matches of the rules and of the classifier for each input, of both directions.
+    /// Returns the matches of the rules and of the classifier for each input. Rules for prompts and
+    /// rules for responses apply.
     pub async fn moderate(
         &self,
         request: RequestId,
@@ -51,7 +52,7 @@ impl Policy {
         found
     }
 
-    /// Every rule once, even if it applies in both directions.
+    /// Returns each rule once, even if it applies to both prompts and responses.
     fn rules(&self) -> impl Iterator<Item = &Rule> {
         let output_only = self
             .output
@@ -67,7 +68,7 @@ impl Policy {
     }
 }
 
-/// Adds a category; the highest score wins.
+/// Adds a category. If the category exists, the higher score applies.
 fn add(result: &mut Moderation, category: Category) {
     let known = result
         .categories

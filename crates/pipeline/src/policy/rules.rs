@@ -1,5 +1,5 @@
-//! Built-in rule engine: word lists and regular expressions, compiled once. It only reports
-//! matches; the callers enforce them.
+//! Built-in rule engine: word lists and regular expressions, compiled once. The engine reports
+//! matches; its callers enforce the policy.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,30 +7,30 @@ use std::sync::Arc;
 use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::Hir;
 
-/// Maximum bytes of a compiled pattern, or of a compiled part of a word list.
+/// Maximum size of a compiled pattern, or of a compiled part of a word list, in bytes.
 const MAX_COMPILED_BYTES: usize = 4 << 20;
-/// Words per compiled pattern.
+/// Maximum number of words per compiled pattern.
 const WORDS_PER_PATTERN: usize = 500;
 /// Maximum length of a word, phrase or pattern, in bytes.
 const MAX_ENTRY_BYTES: usize = 1_000;
-/// Maximum bytes held back for a match that may still be completed; longer matches are found only
-/// once complete.
+/// Maximum number of bytes that are held back for an incomplete match. Longer matches are found
+/// only when they are complete.
 pub(super) const MAX_HELD_BACK_BYTES: usize = 512;
-/// Scripts written without spaces: their words get no boundary check.
+/// Pattern for scripts without spaces between words, to which word boundaries do not apply.
 const UNSPACED_SCRIPTS: &str =
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]";
 
-/// A rule as configured.
+/// Configuration of a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSpec {
-    /// Name of the rule, for the log.
+    /// Name of the rule in log messages.
     pub name: String,
-    /// Category reported by `POST /v1/moderations`.
+    /// Category that `POST /v1/moderations` reports for a match.
     pub category: String,
-    /// Words and phrases, matched as whole words, ignoring case. White space matches 1 to 8
-    /// white-space characters.
+    /// Words and phrases. They match whole words, ignoring case. White space in a phrase matches 1
+    /// to 8 white-space characters.
     pub words: Vec<String>,
-    /// Regular expressions; case-sensitive unless they contain `(?i)`.
+    /// Regular expressions, case-sensitive unless they contain `(?i)`.
     pub patterns: Vec<String>,
 }
 
@@ -54,9 +54,9 @@ impl std::error::Error for RuleError {}
 /// A compiled rule.
 #[derive(Debug)]
 pub struct Rule {
-    /// Name of the rule, for the log.
+    /// Name of the rule in log messages.
     pub(super) name: Arc<str>,
-    /// Category reported by moderations.
+    /// Category that `POST /v1/moderations` reports for a match.
     pub(super) category: Arc<str>,
     matchers: Vec<Regex>,
     /// Maximum match length in bytes, capped at [`MAX_HELD_BACK_BYTES`].
@@ -71,7 +71,8 @@ pub(super) struct RuleMatch {
 }
 
 impl Rule {
-    /// Compiles a rule. Fails if it is empty, too long, malformed, or matches the empty string.
+    /// Compiles a rule. Fails if the rule is empty, or if an entry is too long, is malformed or
+    /// matches the empty string.
     pub fn compile(spec: &RuleSpec) -> Result<Self, RuleError> {
         let rule_error = |message: String| RuleError {
             rule: spec.name.clone(),
@@ -109,7 +110,7 @@ impl Rule {
         })
     }
 
-    /// Maximum match length in bytes, capped at [`MAX_HELD_BACK_BYTES`].
+    /// Returns the maximum match length in bytes, capped at [`MAX_HELD_BACK_BYTES`].
     pub(super) fn longest(&self) -> usize {
         self.longest
     }
@@ -119,7 +120,7 @@ impl Rule {
         self.matchers.iter().any(|matcher| matcher.is_match(text))
     }
 
-    /// The earliest match that ends after byte `after` and starts at byte `from` or later.
+    /// Returns the earliest match that starts at byte `from` or later and ends after byte `after`.
     pub(super) fn first(&self, text: &str, from: usize, after: usize) -> Option<RuleMatch> {
         let found = self.matchers.iter().filter_map(|matcher| {
             let mut at = from;
@@ -146,7 +147,7 @@ fn check_length(entry: &str) -> Result<(), String> {
     Err(format!("'{prefix}…' is longer than {MAX_ENTRY_BYTES} bytes"))
 }
 
-/// Pattern for a word or phrase; `None` if it is empty.
+/// Returns the pattern for a word or phrase; `None` for an empty one.
 fn word_pattern(word: &str, unspaced: &Regex) -> Option<String> {
     let parts: Vec<String> = word.split_whitespace().map(regex::escape).collect();
     if parts.is_empty() {
@@ -291,7 +292,7 @@ mod tests {
         assert_eq!(rule.first(text, 0, 0), Some(RuleMatch { start: 0, end: 3 }));
         assert_eq!(rule.first(text, 0, 3), Some(RuleMatch { start: 8, end: 11 }));
         assert_eq!(rule.first(text, 0, 11), None);
-        // The text before `from` counts for the word boundary.
+        // The text before `from` is considered at the word boundary.
         assert_eq!(rule.first("xtwo", 1, 0), None);
     }
 }

@@ -1,6 +1,6 @@
-//! Policy for streamed answers. Text that was sent stays. The chunk in which a forbidden text
-//! starts, and all that follow, are withheld: the choice ends with the reason `content_filter`. The
-//! upstream is still read for its usage report, like after a caller has left.
+//! Content policy for streamed responses. Text that was sent is not retracted. The chunk in which a
+//! forbidden text starts, and all later chunks, are withheld: the choice ends with the reason
+//! `content_filter`. The upstream is read to its usage report, as after a disconnect of the caller.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::{Policy, not_common};
 use crate::settings::Drain;
 
 impl Policy {
-    /// The stream without forbidden text.
+    /// Returns the stream without forbidden text.
     pub(crate) fn filter(
         self: Arc<Self>,
         request: RequestId,
@@ -49,19 +49,19 @@ struct Filter {
     events: TextStream,
     choices: Vec<ChoiceState>,
     ready: VecDeque<TextChunk>,
-    /// Set once all choices are blocked.
+    /// Limits on the rest of the stream; set when all choices are blocked.
     hidden_drain: Option<HiddenDrain>,
     is_done: bool,
 }
 
-/// State of one choice of the answer.
+/// State of one choice of the response.
 struct ChoiceState {
     index: u32,
     window: Option<Window>,
     is_blocked: bool,
 }
 
-/// Limits on reading the rest of a blocked answer.
+/// Deadline and number of bytes for reading the rest of a blocked response.
 struct HiddenDrain {
     until: Instant,
     bytes: u64,
@@ -78,7 +78,7 @@ impl Filter {
             }
             let next = match &self.hidden_drain {
                 None => self.events.next().await?,
-                // Errors in the withheld rest are ignored: the answer has ended.
+                // Errors in the withheld rest are ignored: the response has ended for the caller.
                 Some(hidden_drain) => match timeout_at(hidden_drain.until, self.events.next()).await {
                     Ok(Some(Ok(chunk))) if hidden_drain.bytes <= self.drain.bytes => Ok(chunk),
                     _ => Ok(end()),
@@ -113,7 +113,7 @@ impl Filter {
         }
         match chunk.payload {
             Some(Payload::Common(event)) if event.choice().is_some() => {
-                // Arrived output is counted immediately, whether it is shown or not.
+                // Received output is metered immediately, whether or not it is delivered.
                 self.ready.push_back(TextChunk {
                     payload: None,
                     ..chunk
@@ -128,7 +128,7 @@ impl Filter {
         Ok(())
     }
 
-    /// Adds an event of a choice, and queues the events that are cleared by now.
+    /// Adds an event of a choice, and queues the events that are cleared.
     async fn push_event(&mut self, event: StreamEvent) {
         let place = self.choice_index(event.choice().unwrap_or(0));
         if self.choices[place].is_blocked {
@@ -156,7 +156,7 @@ impl Filter {
         self.inspect(place, false).await;
     }
 
-    /// Inspects the rest of a choice's current channel, and closes it.
+    /// Inspects the rest of a choice's current channel, and closes the channel.
     async fn close(&mut self, place: usize) {
         if !self.choices[place].is_blocked {
             self.inspect(place, true).await;
@@ -164,8 +164,8 @@ impl Filter {
         self.choices[place].window = None;
     }
 
-    /// Queues the cleared events of a choice's window. If a forbidden text starts there, ends the
-    /// choice.
+    /// Inspects a choice's window and queues the events that pass. Ends the choice if the window
+    /// contains forbidden text. `whole` means that no text of the channel follows.
     async fn inspect(&mut self, place: usize, whole: bool) {
         let policy = self.policy.clone();
         let Some(window) = &mut self.choices[place].window else {
@@ -179,7 +179,7 @@ impl Filter {
         if let Some(classifier) = &policy.output_classifier {
             let (text, unseen) = window.unseen(verdict.clear);
             if unseen == 0 {
-                // All of it was classified before.
+                // All of the text was classified before.
             } else if !classifier.is_due(text, unseen, whole || is_forbidden) {
                 verdict.clear = 0;
             } else if classifier.forbids(self.request, &[text.to_owned()]).await {
@@ -245,7 +245,7 @@ fn end() -> TextChunk {
     }
 }
 
-/// Text of an event and its channel; `None` for events without text.
+/// Returns the text of an event and its channel; `None` for events without text.
 fn text_of_event(event: &StreamEvent) -> Option<(Channel, &str)> {
     match event {
         StreamEvent::Text { text, .. } => Some((Channel::Text, text)),

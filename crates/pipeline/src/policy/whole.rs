@@ -1,4 +1,4 @@
-//! Policy for complete answers.
+//! Content policy for complete responses.
 
 use tollgate_types::RequestId;
 use tollgate_types::generate::{Choice, FinishReason, GenerateResponse, Part};
@@ -7,7 +7,7 @@ use tollgate_upstream::{Payload, UpstreamError};
 use super::{Policy, not_common};
 
 impl Policy {
-    /// Removes forbidden content: a choice with a match is emptied and ends with the reason
+    /// Removes forbidden content: a choice with a match is emptied and ends with the finish reason
     /// `content_filter`.
     pub(crate) async fn censor(
         &self,
@@ -48,8 +48,8 @@ impl Policy {
     }
 }
 
-/// Texts of a choice: content and refusals, reasoning, and arguments of tool calls. Adjacent parts
-/// are joined.
+/// Returns the texts of a choice: content and refusals in one text, reasoning in another, and the
+/// arguments of each tool call.
 fn texts_of(choice: &Choice) -> Vec<String> {
     let (mut content, mut thoughts) = (String::new(), String::new());
     for part in &choice.parts {

@@ -1,5 +1,5 @@
-//! Sliding window over one choice of a streamed answer: holds chunks back until no forbidden text
-//! can start in them. Matches across chunk boundaries are found as in a complete text.
+//! Sliding window over one choice of a streamed response. Chunks are delayed until no forbidden
+//! text can start in them. Matches across chunk boundaries are found as in a complete text.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,10 +8,11 @@ use tollgate_types::stream::StreamEvent;
 
 use super::rules::{MAX_HELD_BACK_BYTES, Rule};
 
-/// Bytes of sent text to retain, as left context for word boundaries and for the classifier.
+/// Number of bytes of sent text to retain, as left context for word boundaries and for the
+/// classifier.
 const CONTEXT: usize = 512;
 
-/// A kind of text in a choice. Matches do not span channels.
+/// Kind of text in a choice. Matches do not span channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channel {
     Text,
@@ -24,20 +25,20 @@ pub(super) enum Channel {
 #[derive(Debug)]
 pub(super) struct Window {
     pub(super) channel: Channel,
-    /// Sent context, followed by the pending text.
+    /// Context that was sent, followed by the pending text.
     text: String,
-    /// Byte offset of the pending text.
+    /// Byte offset of the pending text in `text`.
     shown: usize,
     /// Pending events, each with its end offset in `text`.
     waiting: VecDeque<(StreamEvent, usize)>,
-    /// Whether earlier text was dropped from the front of `text`.
+    /// Whether earlier text was removed from the front of `text`.
     is_cut: bool,
 }
 
 /// Verdict of the rules on a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WindowVerdict {
-    /// Byte offset before which no forbidden text starts.
+    /// Byte offset before which no forbidden text starts, according to the rules.
     pub(super) clear: usize,
     /// Index of the rule that matches at `clear`, if any.
     pub(super) rule: Option<usize>,
@@ -61,13 +62,15 @@ impl Window {
     }
 
     /// Checks the window against the rules. Unless the text is `whole`, a match at its end is
-    /// pending, since more text may change it; it is held back for at most [`MAX_HELD_BACK_BYTES`].
+    /// pending, since more text may change it. Such a match is delayed for at most
+    /// [`MAX_HELD_BACK_BYTES`].
     pub(super) fn judge(&self, rules: &[Arc<Rule>], whole: bool) -> WindowVerdict {
         let end = self.text.len();
         let longest = rules.iter().map(|rule| rule.longest()).max().unwrap_or(0);
         let mut clear = if whole { end } else { end.saturating_sub(longest) };
         let mut forbidden: Option<(usize, usize)> = None;
-        // The character before the first one is unknown.
+        // The character before the first one is unknown, so a match at the start could violate a
+        // word boundary.
         let from = match self.is_cut {
             true => self.text.chars().next().map_or(0, char::len_utf8),
             false => 0,
@@ -89,14 +92,15 @@ impl Window {
         }
     }
 
-    /// The text before `clear` with its sent context, and the number of pending bytes in it.
+    /// Returns the text before `clear`, including the context that was sent, and the number of
+    /// pending bytes in it.
     pub(super) fn unseen(&self, clear: usize) -> (&str, usize) {
         let clear = self.char_boundary(clear);
         let context = self.text.get(..clear).unwrap_or_default();
         (context, clear.saturating_sub(self.shown))
     }
 
-    /// Releases the events that end at or before `clear`.
+    /// Removes and returns the events that end at or before `clear`.
     pub(super) fn release(&mut self, clear: usize) -> Vec<StreamEvent> {
         let mut released = Vec::new();
         while let Some((event, end)) = self.waiting.pop_front_if(|(_, end)| *end <= clear) {
@@ -149,7 +153,7 @@ mod tests {
         }
     }
 
-    /// The text shown of these chunks, and whether a rule ended it.
+    /// Returns the text that is released from these chunks, and whether a rule matched.
     fn shown(fragments: &[&str]) -> (String, bool) {
         let rules = rules();
         let mut window = Window::new(Channel::Text);

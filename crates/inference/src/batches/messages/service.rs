@@ -20,7 +20,7 @@ use crate::batches::service::{accept, examine};
 use crate::files::{ChunkSource, Label};
 use crate::responses::store::unavailable;
 
-/// Retention of the stored requests, longer than a batch may take.
+/// Retention of the stored requests, longer than the maximum duration of a batch.
 const INPUT_RETENTION: Duration = Duration::from_hours(2 * 24);
 
 /// Request body before validation.
@@ -40,7 +40,7 @@ struct RawRequest<'b> {
     params: Option<&'b RawValue>,
 }
 
-/// Encoded lines as the content of a file.
+/// Encoded lines that become the content of the input file.
 struct Requests(std::vec::IntoIter<Bytes>);
 
 impl ChunkSource for Requests {
@@ -133,7 +133,7 @@ fn missing(param: String) -> Error {
     Error::new(ErrorCode::MissingRequiredParameter, message).with_param(param)
 }
 
-/// Maps the error of a line to the path of its request in the body.
+/// Converts the error of a line to an error with the path of its request in the body.
 fn refusal(fault: &Fault) -> Error {
     let code = ErrorCode::parse(&fault.code).unwrap_or(ErrorCode::InvalidParameter);
     let within = fault
@@ -163,7 +163,7 @@ async fn find(batches: &Batches, account: AccountId, id: &str) -> Result<Job, Er
         .ok_or_else(not_found)
 }
 
-/// Returns a batch of the account, or 404.
+/// Returns a batch of the account. Fails with 404 if it does not exist.
 pub(super) async fn get(
     batches: &Batches,
     account: AccountId,
@@ -194,7 +194,7 @@ pub(super) async fn list(
     let mut listed = listed.map_err(|error| unavailable(&error))?;
     let max = usize::try_from(limit).unwrap_or(usize::MAX);
     let has_more = listed.len() > max;
-    // The extra batch is at the end towards which the listing goes.
+    // The extra batch is the first one of a list of newer batches, else the last one.
     match newer {
         Some(_) => drop(listed.drain(..listed.len().saturating_sub(max))),
         None => listed.truncate(max),
@@ -234,7 +234,7 @@ pub(super) async fn delete(
     }
     let (payload, outcome) = (batches.payload(&job)?, batches.outcome(&job)?);
     let results = outcome.map_or([None, None], |outcome| [outcome.output, outcome.errors]);
-    // Delete the job last: if the process dies in between, a repeated request deletes the rest.
+    // Delete the job last: if the process dies before that, a repeated request deletes the rest.
     for file in [Some(payload.input)].into_iter().chain(results).flatten() {
         batches.files.delete(account, file).await?;
     }

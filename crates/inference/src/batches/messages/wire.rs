@@ -39,7 +39,7 @@ pub struct MessageBatch {
     processing_status: &'static str,
     /// Number of requests by status. All are `processing` until the batch has ended.
     request_counts: MessageBatchCounts,
-    /// Creation time in RFC 3339 format, like all times below.
+    /// Creation time in RFC 3339 format, like all times of this object.
     created_at: String,
     /// Time at which requests that have not started expire.
     expires_at: String,

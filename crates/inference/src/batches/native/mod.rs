@@ -1,8 +1,8 @@
 //! Native batches: lines are submitted in chunks to a provider that has its own batch API. A chunk
-//! is a step of the job. It is intended while its lines are uploaded, and submitted before the
-//! gateway requests their execution. It has a handle once the provider has accepted it. A chunk
-//! that may have been accepted is never submitted again. [`submission`] writes and submits chunks,
-//! [`polling`] polls them and settles their lines.
+//! is a step of the job. The step is `Intended` while the lines are uploaded. It becomes
+//! `Submitted` before the gateway requests their execution, and has a handle once the provider has
+//! accepted the chunk. A chunk that may have been accepted is never submitted again. [`submission`]
+//! writes and submits chunks, [`polling`] polls them and settles their lines.
 
 mod polling;
 mod submission;
@@ -18,7 +18,7 @@ use super::request::Endpoint;
 
 /// Step of the first chunk. The steps before it are the result files.
 const FIRST_CHUNK_STEP: u32 = 2;
-/// Outcome of a chunk that the provider rejects.
+/// Step outcome of a chunk that the provider rejected.
 const REFUSED: &[u8] = b"refused";
 
 /// Lines that are submitted together.
@@ -26,7 +26,7 @@ const REFUSED: &[u8] = b"refused";
 struct Chunk {
     /// Name of the provider.
     provider: String,
-    /// Number of the first line.
+    /// Number of the first line. The lines of a batch are numbered from 0.
     from: u32,
     /// Number after the last line.
     to: u32,
@@ -112,7 +112,8 @@ impl SubmittedChunks {
         self.submitted().map(|step| step.chunk.to).max().unwrap_or(0)
     }
 
-    /// Returns the step of the next chunk: that of a failed or abandoned one, or a new one.
+    /// Returns the step number of the next chunk: the step of a failed or abandoned chunk, else a
+    /// new step.
     fn next(&self) -> u32 {
         let open = |step: &&Step| matches!(step.state, StepState::Intended | StepState::Failed);
         let free = self.steps.iter().find(open).map(|step| step.number);

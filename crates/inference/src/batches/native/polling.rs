@@ -24,12 +24,12 @@ use crate::batches::outputs::{self, LineCost, NotStarted, line_of};
 use crate::batches::request::NamedRequest;
 use crate::responses::store::unavailable;
 
-/// Minimum and maximum time between two polls.
+/// Minimum and maximum interval between two polls.
 const POLL_INTERVALS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
-/// Time for which a chunk that may have been submitted is searched for at the provider.
+/// Time after an unconfirmed submission during which the gateway searches the provider for the
+/// chunk.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time after the end of its window for which a batch waits for lines that the provider has
-/// started.
+/// Time that a batch waits, after the end of its window, for lines that the provider has started.
 const GRACE_PERIOD: Duration = Duration::from_hours(2);
 
 /// Result of a line at the provider, before it is settled.
@@ -42,9 +42,9 @@ enum LineOutcome {
 
 /// Result of polling a chunk.
 enum ChunkStatus {
-    /// Poll the chunk again after this delay.
+    /// The chunk has not ended. Contains the delay until the next poll.
     Pending(Duration),
-    /// Poll the chunk again after the restart: the process is shutting down.
+    /// The process is shutting down. The chunk is polled again after the restart.
     ShuttingDown,
     /// Locations of the results, and the outcome of lines without a result.
     Ended(Vec<String>, LineOutcome),
@@ -166,8 +166,8 @@ impl Batches {
         noted.map_err(|error| unavailable(&error))
     }
 
-    /// Searches the provider for a chunk that may have been submitted. Returns `None` if it was
-    /// found.
+    /// Searches the provider for a chunk that may have been submitted. Returns `None` if the chunk
+    /// was found.
     async fn find_submission(
         &self,
         work: &Work,
@@ -183,7 +183,7 @@ impl Batches {
                     return Ok(None);
                 }
                 Ok(None) if self.clock.now() >= chunk.at.plus(LOOKUP_TIMEOUT) => {}
-                // The provider's list may lag behind.
+                // The provider's list may not contain the chunk yet.
                 Ok(None) => return Ok(Some(ChunkStatus::Pending(POLL_INTERVALS.0))),
                 Err(error) => {
                     tracing::warn!(job.id = %work.job().terms.id, provider = %at.name, %error, "cannot search the provider for submitted batch lines");
@@ -368,7 +368,7 @@ impl Batches {
         at: Option<&ProviderBatches>,
     ) -> tollgate_storage::Result<()> {
         let now = self.clock.now();
-        // Has no effect if a process that died had already started the line.
+        // `begin` has no effect if a process that died had already started the line.
         self.store
             .begin(run.lease, number, run.job.price_version, now)
             .await?;

@@ -23,9 +23,9 @@ use crate::responses::store::unavailable;
 const MAX_CHUNK_BYTES: u64 = 16 << 20;
 /// Maximum number of lines in the range of a chunk that are executed one by one.
 const MAX_LEFT_OUT: usize = 1_000;
-/// Delay before the next submission to a provider that accepts none now.
+/// Default delay before the next submission to a provider that currently accepts none.
 const RETRY_INTERVAL: Duration = Duration::from_secs(15);
-/// Number of lines after which the task yields to others.
+/// Number of lines after which the task yields to other tasks.
 const LINES_PER_YIELD: u32 = 16;
 
 /// A chunk that is being filled.
@@ -43,7 +43,7 @@ enum SubmitOutcome {
     Later(Duration),
 }
 
-/// Reads lines and keeps the one that did not fit into the last chunk.
+/// Reader of lines that returns a line again if it did not fit into the last chunk.
 struct Reader {
     lines: Lines,
     next: u32,
@@ -126,7 +126,7 @@ impl Batches {
                 _ => None,
             };
             let Some((at, written)) = written else {
-                // Lines before the first one belong to no chunk.
+                // Lines before the first encoded line belong to no chunk.
                 if let Some(draft) = &mut draft {
                     draft.chunk.left_out.push(number);
                     draft.chunk.to = number + 1;
@@ -171,8 +171,8 @@ impl Batches {
         }
     }
 
-    /// Encodes a line for the provider, if it fits into this chunk. Errors of other lines surface
-    /// when they are executed alone.
+    /// Encodes a line for the provider; `None` if that fails or if its options differ from those of
+    /// the chunk. Such a line is executed alone, which reports its errors.
     async fn written(
         &self,
         run: &BatchRun<'_>,
@@ -277,7 +277,7 @@ impl Batches {
     }
 }
 
-/// Returns the name of a line at a provider, without data of the caller.
+/// Returns the name of a line at a provider. The name contains no data of the caller.
 pub(super) fn name_of(number: u32) -> String {
     format!("r{number}")
 }

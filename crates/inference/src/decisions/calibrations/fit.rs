@@ -103,7 +103,8 @@ mod tests {
 
     use super::*;
 
-    /// Examples that predict yes with 90 % and are a yes in 60 % of the cases.
+    /// Returns examples that predict yes with a probability of 90 % and are a yes in 60 % of the
+    /// cases.
     fn overconfident(number: usize) -> Vec<Value> {
         let example = |place: usize| json!({"type": "noul", "probability": 0.9, "truth": place % 10 < 6});
         (0..number).map(example).collect()

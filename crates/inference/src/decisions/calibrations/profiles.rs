@@ -136,8 +136,8 @@ impl Calibrations {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fits a profile to the examples of a request when its turn comes. A fit continues when its
-    /// caller disconnects, keeps its slot until it ends, and is awaited at shutdown.
+    /// Waits for a slot, then fits a profile to the examples of a request. The fit continues if its
+    /// caller disconnects, occupies its slot until it ends, and is awaited at shutdown.
     pub(super) async fn fit(&self, pipeline: &Pipeline, examples: Bytes) -> Result<Fitted, Error> {
         let waiting = self.waiting.clone().try_acquire_owned();
         let waiting = waiting.map_err(|_| {
@@ -172,7 +172,7 @@ pub(super) fn profile_of(found: &Calibration) -> Result<Profile, Error> {
         .map_err(|error| Error::internal(format!("the content of {} is invalid: {error}", found.details.id)))
 }
 
-/// Returns 404 for a calibration that does not exist or belongs to another account.
+/// Returns the 404 error for a calibration that does not exist or belongs to another account.
 pub(super) fn not_found(param: &str) -> Error {
     let message = "No such calibration. GET /v1/decisions/calibrations lists those of the account.";
     Error::new(ErrorCode::NotFound, message).with_param(param)

@@ -142,7 +142,8 @@ fn kind(value: &Value, param: &str) -> Result<AnswerKind, Error> {
 /// Names of the options, if the probabilities have names, and the probabilities.
 type Named = (Option<Vec<String>>, Vec<f64>);
 
-/// Parses an array, or a map by option as in an answer. The levels of a score are ordered in both.
+/// Parses an array, or a map by option as in an answer. The probabilities of a score are in the
+/// order of its levels.
 fn probabilities(kind: AnswerKind, value: &Value, param: &str) -> Result<Named, Error> {
     match value {
         Value::Array(list) => Ok((None, shares(list.iter(), param)?)),

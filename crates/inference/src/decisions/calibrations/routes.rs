@@ -77,7 +77,7 @@ async fn get_calibration(
 
 /// Selects a calibration as the default of its model, or removes the selection.
 ///
-/// A selected calibration stays the default even if newer ones exist.
+/// A selected calibration remains the default even if newer ones exist.
 #[utoipa::path(
     post, path = "/v1/decisions/calibrations/{calibration_id}", tag = "Decisions", operation_id = "choose_calibration",
     params(("calibration_id" = String, Path, description = "Id of the calibration")),

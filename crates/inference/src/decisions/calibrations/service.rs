@@ -94,7 +94,7 @@ pub(super) async fn list(
     Ok(CalibrationList::of(shown?, has_more))
 }
 
-/// Returns a calibration of the account, or 404.
+/// Returns a calibration of the account; fails with 404 if it does not exist.
 pub(super) async fn get(
     calibrations: &Calibrations,
     account: AccountId,

@@ -59,23 +59,23 @@ pub struct Calibration {
     id: CalibrationId,
     /// Always `decision.calibration`.
     object: &'static str,
-    /// Id of the model that it corrects.
+    /// Id of the model whose probabilities the calibration corrects.
     model: String,
     /// Version number for this model, starting at 1. Numbers of deleted versions are not reused.
     version: u32,
     /// Display name, as sent in the request.
     name: Option<String>,
-    /// Whether decisions of the model use it by default.
+    /// Whether decisions of the model use this calibration by default.
     default: bool,
     /// Creation time, in seconds since the Unix epoch.
     created_at: i64,
-    /// Number of examples that it was fitted to.
+    /// Number of examples to which the calibration was fitted.
     examples: u32,
     /// Divisors of the log probabilities, for each question type and number of options with at
     /// least 30 examples. Other numbers of options use the nearest one.
     temperatures: Vec<CalibrationTemperature>,
     /// For 1,000 nouls or more, instead of a temperature: pairs of predicted and corrected
-    /// probability. Values in between are interpolated linearly.
+    /// probability. Values between two pairs are interpolated linearly.
     #[schema(value_type = Option<Vec<Vec<f64>>>)]
     curve: Option<Vec<(f64, f64)>>,
     /// Quality of the examples as sent.
@@ -97,7 +97,7 @@ pub struct CalibrationTemperature {
     options: usize,
     /// Divisor of the log probabilities. Values above 1 make the probabilities more even.
     temperature: f64,
-    /// Number of examples that it was fitted to.
+    /// Number of examples to which the temperature was fitted.
     examples: u32,
 }
 

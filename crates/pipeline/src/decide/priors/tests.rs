@@ -2,7 +2,7 @@ use tollgate_probability::{EstimateOptions, Estimator, RoundReading};
 
 use super::*;
 
-/// In-memory store; fails while `is_unavailable` is set.
+/// In-memory store, whose writes fail while `is_unavailable` is set.
 #[derive(Default)]
 struct Store {
     stored: Mutex<HashMap<(String, String), String>>,
@@ -37,7 +37,7 @@ fn key(model: &str) -> PriorKey {
     ("p".into(), model.into())
 }
 
-/// A question with two options, and a model that prefers the first one.
+/// Returns the observation of a question with two options, by a model that prefers the first one.
 fn observation() -> PriorObservation {
     let options = EstimateOptions {
         max_labels: 2,
