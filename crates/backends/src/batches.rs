@@ -7,7 +7,8 @@ use crate::columns::columns;
 use crate::jobs::usage_from;
 use crate::rows::{corrupt, id_from, version_from};
 
-/// Writes only while the lease is valid, like every statement that changes a job.
+/// Inserts a line that has started. Writes only while the lease is valid, like every statement that
+/// changes a job.
 pub(crate) const BEGIN: &str = "INSERT INTO batch_line (account_id, batch_id, number, hold_id, state, content, price_version, \
     usage, charge, overrun, updated_at) SELECT account_id, id, $5, hold_id, 'begun', $6, $7, '{}', 0, 0, $8 FROM job \
     WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress' ON CONFLICT DO NOTHING";
@@ -20,7 +21,7 @@ pub(crate) const RESET_DEATHS: &str = "UPDATE job SET deaths = 0 \
     WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress'";
 pub(crate) const UNUSED_HOLD: &str = "SELECT CAST(COALESCE(sum(held - charge), 0) AS BIGINT) AS freed FROM batch_line \
     WHERE account_id = $1 AND batch_id = $2 AND state <> 'begun' AND held > charge";
-/// Leaves the content of the lines empty: only amounts are needed.
+/// Selects the lines of a hold with empty content, because callers read only their amounts.
 pub(crate) const CHARGED: &str = "SELECT number, hold_id, state, substr(content, 1, 0) AS content, price_version, usage, \
     charge, overrun, held FROM batch_line WHERE account_id = $1 AND hold_id = $2 ORDER BY batch_id, number";
 pub(crate) const COUNTS: &str = "SELECT state, count(*) AS count FROM batch_line \
@@ -43,7 +44,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LINES,
 ];
 
-/// Binds the end of a line to [`END`].
+/// Binds a lease, a line and the time to [`END`].
 macro_rules! bind_line_end {
     ($lease:expr, $line:expr, $at:expr) => {
         $crate::jobs::of_lease!($crate::batches::END, $lease)

@@ -6,8 +6,8 @@ use tollgate_types::{AccountId, CalibrationId, Timestamp};
 use crate::columns::columns;
 use crate::rows::{corrupt, id_from};
 
-/// Selects calibrations with `is_default`: the chosen calibration of the model, else its newest
-/// version. A choice that refers to a deleted calibration is ignored.
+/// Selects calibrations with the flag `is_default`: 1 for the chosen calibration of a model, or for
+/// its newest version if none is chosen. A choice that refers to a deleted calibration is ignored.
 macro_rules! select {
     ($rest:literal) => {
         concat!(
@@ -51,7 +51,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     DELETE,
 ];
 
-/// The statement that makes a calibration the default of its model, or undoes that choice.
+/// Returns the statement that makes a calibration the default of its model, or the one that removes
+/// this choice.
 pub(crate) const fn choice(is_chosen: bool) -> &'static str {
     match is_chosen {
         true => CHOOSE,
@@ -59,7 +60,7 @@ pub(crate) const fn choice(is_chosen: bool) -> &'static str {
     }
 }
 
-/// A statement about one calibration of an account, for any engine.
+/// Binds an account and a calibration id to a statement, for any engine.
 macro_rules! of_calibration {
     ($statement:expr, $account:expr, $id:expr) => {
         sqlx::query($statement)
@@ -68,7 +69,7 @@ macro_rules! of_calibration {
     };
 }
 
-/// A statement about one model of an account, for any engine.
+/// Binds an account and a model to a statement, for any engine.
 macro_rules! of_model {
     ($statement:expr, $account:expr, $model:expr) => {
         sqlx::query($statement)
@@ -77,7 +78,7 @@ macro_rules! of_model {
     };
 }
 
-/// Binds a calibration and its version to [`INSERT`].
+/// Binds a calibration and its version to [`INSERT`], for any engine.
 macro_rules! bind_calibration {
     ($new:expr, $version:expr) => {
         $crate::calibrations::of_calibration!($crate::calibrations::INSERT, $new.account, $new.id)
@@ -91,7 +92,7 @@ macro_rules! bind_calibration {
     };
 }
 
-/// Binds an account, a filter and a limit to [`LIST`].
+/// Binds an account, a filter and a limit to [`LIST`], for any engine.
 macro_rules! bind_list {
     ($account:expr, $filter:expr, $limit:expr) => {{
         let after = $filter.after.map(tollgate_types::CalibrationId::as_u128);

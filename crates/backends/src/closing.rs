@@ -1,5 +1,6 @@
-//! Closing accounts: the statements of both engines. Ledger, usage rows and audit log are
-//! append-only and stay; everything that identifies the account or holds its content is removed.
+//! SQL that closes accounts, shared by SQLite and PostgreSQL. The ledger, usage rows and the audit
+//! log are append-only and stay. The statements remove the account's content and the data that
+//! identifies the account.
 
 /// Counts jobs that have not ended.
 pub(crate) const OPEN_JOBS: &str =
@@ -8,7 +9,7 @@ pub(crate) const OPEN_JOBS: &str =
 pub(crate) const OPEN_SUBSCRIPTIONS: &str =
     "SELECT count(*) AS open FROM subscription WHERE account_id = $1 AND state IN ('active', 'past_due')";
 
-/// Removes personal data and content. `$1`: the account.
+/// Statements that remove personal data and content. `$1`: the account.
 pub(crate) const REMOVE: [&str; 19] = [
     "UPDATE account SET name = 'closed account', state = 'closed' WHERE id = $1",
     "UPDATE api_key SET name = '' WHERE account_id = $1",
@@ -31,8 +32,8 @@ pub(crate) const REMOVE: [&str; 19] = [
     "DELETE FROM job WHERE account_id = $1",
 ];
 
-/// Revokes keys and marks files as deleted; their bytes are deleted by the next maintenance run.
-/// `$1`: the account, `$2`: the time.
+/// Statements that revoke keys, and mark files as deleted and media as expired. The next
+/// maintenance run deletes their bytes. `$1`: the account, `$2`: the time.
 pub(crate) const END: [&str; 3] = [
     "UPDATE api_key SET state = 'revoked', revoked_at = coalesce(revoked_at, $2) WHERE account_id = $1",
     "UPDATE file SET deleted_at = $2 WHERE account_id = $1 AND (deleted_at IS NULL OR deleted_at > $2)",

@@ -1,10 +1,10 @@
-//! Structs that are read from rows of both databases.
+//! A macro that declares structs for rows of either database.
 
-/// Declares a struct whose fields are the columns of a row, by name. The fields after `with` are
-/// such structs themselves and are read from the same row.
+/// Declares a struct that is read from a row: each field is the column with its name. The fields
+/// after `with` are structs of the same kind, read from the same row.
 ///
-/// The derive macro of sqlx does the same, but compiles sqlx, both drivers and their TLS library a
-/// second time, for the compiler.
+/// The derive macro of sqlx does the same, but requires a second build of sqlx, both drivers and
+/// their TLS library for the host.
 macro_rules! columns {
     (
         $(#[$attribute:meta])*

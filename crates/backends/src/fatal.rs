@@ -1,4 +1,4 @@
-//! Fatal failures of an engine: a task that it needs panicked, or its disk lost written data.
+//! Fatal failures of an engine: one of its tasks panicked, or its disk lost written data.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::OnceLock;
@@ -15,16 +15,16 @@ pub(crate) struct Fatal {
 }
 
 impl Fatal {
-    /// Reports a failure. Later failures do not replace the first one.
+    /// Records a failure and wakes waiting callers. Later failures do not replace the first one.
     pub(crate) fn report(&self, cause: impl Into<String>) {
         let cause = cause.into();
         tracing::error!(cause, "the storage engine failed");
-        // A second cause follows from the first one.
+        // A later failure is usually a consequence of the first one.
         let _ = self.cause.set(cause);
         self.reported.cancel();
     }
 
-    /// Returns `Unavailable` after a failure.
+    /// Returns `Unavailable` if a failure was reported.
     pub(crate) fn check(&self) -> Result<()> {
         match self.cause.get() {
             None => Ok(()),
@@ -38,7 +38,7 @@ impl Fatal {
         self.cause.get().cloned().unwrap_or_default()
     }
 
-    /// Runs a task that the engine needs and reports its panic.
+    /// Runs a task that the engine needs. A panic of the task is a fatal failure.
     pub(crate) async fn guard(&self, name: &str, task: impl Future<Output = ()>) {
         if AssertUnwindSafe(task).catch_unwind().await.is_err() {
             self.report(format!("{name} panicked"));

@@ -12,7 +12,7 @@ pub(crate) const INSERT: &str = "INSERT INTO file (account_id, id, object, sha25
     filename = excluded.filename, media_type = excluded.media_type, purpose = excluded.purpose, lines = excluded.lines, \
     created_at = excluded.created_at, expires_at = excluded.expires_at, deleted_at = NULL \
     WHERE file.object = excluded.object AND file.deleted_at > excluded.created_at";
-/// Registers a file before its upload. It has a deletion time until the upload is complete.
+/// Registers a file before its upload. The row has a deletion time until the upload is complete.
 pub(crate) const BEGIN: &str = "INSERT INTO file (account_id, id, object, sha256, bytes, filename, media_type, purpose, \
     created_at, deleted_at) SELECT id, $2, $3, $4, 0, '', '', '', $5, $6 FROM account WHERE id = $1 \
     ON CONFLICT DO NOTHING";
@@ -23,7 +23,8 @@ pub(crate) const LIST: &str = "SELECT * FROM file WHERE account_id = $1 AND id <
 pub(crate) const LIST_ASCENDING: &str = "SELECT * FROM file WHERE account_id = $1 AND id > $2 \
     AND purpose = COALESCE($3, purpose) AND deleted_at IS NULL AND (expires_at IS NULL OR expires_at > $4) \
     ORDER BY id LIMIT $5";
-/// Deleted and expired files do not count, even if their bytes still exist.
+/// Counts the files of an account and their bytes. Deleted and expired files do not count, even if
+/// their bytes still exist.
 pub(crate) const USED: &str = "SELECT count(*) AS files, CAST(COALESCE(sum(bytes), 0) AS BIGINT) AS bytes FROM file \
     WHERE account_id = $1 AND deleted_at IS NULL AND (expires_at IS NULL OR expires_at > $2)";
 pub(crate) const DELETE: &str = "UPDATE file SET deleted_at = $3 WHERE account_id = $1 AND id = $2 \
@@ -49,7 +50,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     FORGET,
 ];
 
-/// A statement about one file of an account, for any engine.
+/// Binds an account and a file id to a statement, for any engine.
 macro_rules! of_file {
     ($statement:expr, $account:expr, $file:expr) => {
         sqlx::query($statement)
@@ -58,7 +59,7 @@ macro_rules! of_file {
     };
 }
 
-/// Binds a file to [`INSERT`].
+/// Binds a file to [`INSERT`], for any engine.
 macro_rules! bind_file {
     ($file:expr) => {
         $crate::files::of_file!($crate::files::INSERT, $file.account, $file.id)
@@ -74,7 +75,7 @@ macro_rules! bind_file {
     };
 }
 
-/// Binds a file whose upload has started to [`BEGIN`].
+/// Binds a file whose upload has started to [`BEGIN`], for any engine.
 macro_rules! bind_begin {
     ($blob:expr, $id:expr, $now:expr, $until:expr) => {
         $crate::files::of_file!($crate::files::BEGIN, $blob.account, $id)
@@ -85,7 +86,7 @@ macro_rules! bind_begin {
     };
 }
 
-/// Binds an account, a filter and a limit to [`LIST`] or [`LIST_ASCENDING`].
+/// Binds an account, a filter and a limit to [`LIST`] or [`LIST_ASCENDING`], for any engine.
 macro_rules! bind_list {
     ($account:expr, $filter:expr, $now:expr, $limit:expr) => {{
         let (statement, edge) = match $filter.is_ascending {
@@ -105,7 +106,7 @@ macro_rules! bind_list {
 pub(crate) use {bind_begin, bind_file, bind_list, of_file};
 
 columns! {
-    /// The key of leftover bytes.
+    /// A row of [`LEFTOVER`]: a file that was deleted or has expired, and the key of its object.
     pub(crate) struct LeftoverColumns {
         account_id: Vec<u8>,
         id: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Maps keyed by ids.
+//! Hash maps keyed by ids, and the shards of ids.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -6,13 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate_types::{AccountId, HoldId};
 
-/// Key of a hold: hold ids are unique within their account.
+/// Key of a hold. Hold ids are unique only within their account.
 pub(crate) type HoldKey = (AccountId, HoldId);
 
-/// A map keyed by ids.
+/// A hash map keyed by ids.
 pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
-/// Hashes ids by folding them. The gateway generates all ids, so no client can choose colliding
+/// Hasher that folds ids. The gateway generates all ids, so that no client can choose colliding
 /// ones.
 #[derive(Default)]
 pub(crate) struct IdHasher(u64);
@@ -30,19 +30,19 @@ impl Hasher for IdHasher {
     }
 
     fn finish(&self) -> u64 {
-        // The map takes the bucket from the low bits and the tag from the high ones.
+        // The map derives the bucket from the low bits and the tag from the high bits.
         self.0 ^ (self.0 >> 32)
     }
 }
 
-/// The shard of an id, below `shards`, which must be a power of two.
+/// Returns the shard of an id: a number below `shards`, which must be a power of two.
 pub(crate) fn shard_of(id: u128, shards: usize) -> usize {
     let mut hasher = IdHasher::default();
     hasher.write_u128(id);
     (hasher.finish() >> 20) as usize & (shards - 1)
 }
 
-/// Locks a mutex and ignores poisoning: every change under these locks is one step that cannot
+/// Locks a mutex and ignores poisoning: each change under these locks is a single step that cannot
 /// panic halfway.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -28,23 +28,25 @@ pub(crate) const LIST: &str = "SELECT * FROM job WHERE account_id = $1 AND id < 
 /// Lists jobs in ascending order; [`newest_first`] reverses the rows.
 pub(crate) const LIST_ASCENDING: &str = "SELECT * FROM job WHERE account_id = $1 AND id < $2 AND id > $3 AND kind = COALESCE($4, kind) \
     AND status = COALESCE($5, status) ORDER BY id LIMIT $6";
-/// For operators only: it may scan all jobs.
+/// Searches the jobs of all accounts. Only operators may use it, because it may scan all jobs.
 pub(crate) const SEARCH: &str = "SELECT * FROM job WHERE account_id = COALESCE($1, account_id) AND id = COALESCE($2, id) \
     AND kind = COALESCE($3, kind) AND id < $4 ORDER BY id DESC LIMIT $5";
 pub(crate) const STEPS: &str = "SELECT * FROM job_step WHERE account_id = $1 AND job_id = $2 ORDER BY number";
 pub(crate) const EVENTS: &str = "SELECT * FROM job_event WHERE account_id = $1 AND job_id = $2 AND sequence > $3 \
     ORDER BY sequence LIMIT $4";
 
-/// Whether any job is due and not leased. Workers poll it, so it neither writes nor locks.
+/// Selects whether any job is due and not leased. Workers poll with it, so it neither writes nor
+/// locks.
 pub(crate) const IS_WAITING: &str = "SELECT EXISTS (SELECT 1 FROM job WHERE status IN ('queued', 'in_progress') \
     AND (due_at <= $1 OR due_at > $2) AND (lease_until IS NULL OR lease_until <= $1 OR lease_until > $3)) AS is_waiting";
-/// Shortens leases beyond the longest possible end: the clock was ahead when they were written.
+/// Shortens leases that end later than any lease can. Such leases were written while the clock was
+/// ahead.
 pub(crate) const SHORTEN_LEASES: &str = "UPDATE job SET lease_until = $1 \
     WHERE status = 'in_progress' AND lease_until > $2";
 const _: () = assert!(SUSPECT_DEATHS == 2, "as CLAIM has it");
 
-/// Leases due jobs fairly: the first job of every account comes before the second one of any.
-/// Running jobs of an account count.
+/// Leases due jobs with fairness between accounts: the first job of every account precedes the
+/// second job of any account. Running jobs of an account count.
 pub(crate) const CLAIM: &str = "UPDATE job SET worker = $1, epoch = epoch + 1, lease_until = $3, status = 'in_progress', \
     deaths = CASE WHEN worker IS NULL THEN deaths WHEN activity = 'working_alone' THEN deaths + 1 \
         WHEN activity = 'working' AND deaths < 2 THEN deaths + 1 ELSE deaths END, \
@@ -80,7 +82,7 @@ pub(crate) const WRITE_STEP: &str = "INSERT INTO job_step (account_id, job_id, n
 pub(crate) const WRITE_EVENT: &str = "INSERT INTO job_event (account_id, job_id, sequence, kind, body, at) \
     VALUES ($1, $2, $3, $4, $5, $6)";
 
-/// Ends a job under the lease of its worker.
+/// Ends a job, provided that its worker still has the lease.
 pub(crate) const FINISH: &str = "UPDATE job SET status = $3, result = $4, error_code = $5, error_message = $6, \
     error_param = $7, charge = $8, overrun = $9, usage = $10, outcome = $11, estimated = $12, provider = $13, \
     first_at = $14, completed_at = $15, last_event = last_event + $16, \
@@ -90,17 +92,19 @@ pub(crate) const FINISH: &str = "UPDATE job SET status = $3, result = $4, error_
 pub(crate) const END_QUEUED: &str = "UPDATE job SET status = $3, charge = 0, overrun = 0, outcome = $4, estimated = 0, \
     provider = '', completed_at = $5, last_event = last_event + 1, cancel_requested = $6 \
     WHERE account_id = $1 AND id = $2 AND status = 'queued' RETURNING *";
-/// Requests the cancellation of a running job. Changes no row if it was requested before.
+/// Requests the cancellation of a running job. Changes no row if the cancellation was already
+/// requested.
 pub(crate) const REQUEST_CANCEL: &str = "UPDATE job SET cancel_requested = 1, last_event = last_event + 1 \
     WHERE account_id = $1 AND id = $2 AND status = 'in_progress' AND cancel_requested = 0 RETURNING *";
-/// Selects the hold of a job, under the lease of its worker.
+/// Selects the hold of a job, provided that its worker still has the lease.
 pub(crate) const HOLD_OF: &str = "SELECT hold_id FROM job \
     WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress'";
 pub(crate) const OVERDUE: &str = "SELECT account_id, id FROM job WHERE status = 'queued' AND start_by <= $1 \
     ORDER BY start_by LIMIT $2";
 pub(crate) const ENDED: &str = "SELECT account_id, id FROM job WHERE completed_at < $1 \
     AND COALESCE(webhook_state, '') <> 'pending' ORDER BY completed_at LIMIT $2";
-/// Deletes a job but keeps its batch lines without content: their charges belong to the ledger.
+/// Statements that delete a job. Its batch lines stay, without content, because their charges
+/// belong to the ledger.
 pub(crate) const FORGET: [&str; 4] = [
     "UPDATE batch_line SET content = substr(content, 1, 0) WHERE account_id = $1 AND batch_id = $2",
     "DELETE FROM job_event WHERE account_id = $1 AND job_id = $2",
@@ -138,7 +142,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     FORGET[3],
 ];
 
-/// [`IS_WAITING`] with its values, for any engine.
+/// Binds a claim to [`IS_WAITING`], for any engine.
 macro_rules! is_waiting {
     ($claim:expr) => {
         sqlx::query($crate::jobs::IS_WAITING)
@@ -148,7 +152,7 @@ macro_rules! is_waiting {
     };
 }
 
-/// [`SHORTEN_LEASES`] with its values, for any engine.
+/// Binds a claim to [`SHORTEN_LEASES`], for any engine.
 macro_rules! shorten_leases {
     ($claim:expr) => {
         sqlx::query($crate::jobs::SHORTEN_LEASES)
@@ -157,7 +161,7 @@ macro_rules! shorten_leases {
     };
 }
 
-/// A statement about one job of an account, for any engine.
+/// Binds an account and a job id to a statement, for any engine.
 macro_rules! of_job {
     ($statement:expr, $account:expr, $job:expr) => {
         sqlx::query($statement)
@@ -203,7 +207,7 @@ macro_rules! bind_search {
     };
 }
 
-/// A statement about a leased job: [`of_job!`] with the worker and the epoch.
+/// Binds a lease to a statement, for any engine: account, job, worker and epoch.
 macro_rules! of_lease {
     ($statement:expr, $lease:expr) => {
         $crate::jobs::of_job!($statement, $lease.account, $lease.job)
@@ -254,7 +258,7 @@ macro_rules! bind_event {
     };
 }
 
-/// Binds the end of a job to [`FINISH`]; `$events` is the number of events that it adds.
+/// Binds the end of a job to [`FINISH`]; `$events` is the number of events to add.
 macro_rules! bind_end {
     ($lease:expr, $end:expr, $events:expr) => {{
         let (end, settlement): (&tollgate_storage::JobEnd, _) = (&$end, &$end.settlement);
@@ -284,7 +288,7 @@ pub(crate) use {
     shorten_leases,
 };
 
-/// Collects jobs in the order of a filter, newest first.
+/// Collects listed jobs, newest first. Rows of [`LIST_ASCENDING`] are reversed.
 pub(crate) fn newest_first(found: impl Iterator<Item = Result<Job>>, filter: &JobFilter) -> Result<Vec<Job>> {
     let mut jobs: Vec<Job> = found.collect::<Result<_>>()?;
     if filter.after.is_some() {
@@ -293,7 +297,7 @@ pub(crate) fn newest_first(found: impl Iterator<Item = Result<Job>>, filter: &Jo
     Ok(jobs)
 }
 
-/// The answer to a cancellation request for a job that had already started.
+/// Returns the outcome of a cancellation request for a job that had already started.
 pub(crate) fn cancel_outcome(job: Job) -> JobCancel {
     match job.status.is_terminal() {
         true => JobCancel::Ended(Box::new(job)),
@@ -301,7 +305,7 @@ pub(crate) fn cancel_outcome(job: Job) -> JobCancel {
     }
 }
 
-/// Removes the expiry of a job's hold: it lasts as long as the job.
+/// Removes the expiry of a job's hold, because the hold lasts as long as the job.
 pub(crate) fn without_expiry(hold: NewHold) -> NewHold {
     NewHold {
         expires_at: Timestamp::from_micros(i64::MAX),
@@ -309,7 +313,7 @@ pub(crate) fn without_expiry(hold: NewHold) -> NewHold {
     }
 }
 
-/// `Conflict` for a lease that is no longer valid.
+/// Returns the error for a lease that is no longer valid (`Conflict`).
 pub(crate) fn void_lease(lease: JobLease) -> StorageError {
     StorageError::new(
         StorageErrorKind::Conflict,
@@ -317,13 +321,13 @@ pub(crate) fn void_lease(lease: JobLease) -> StorageError {
     )
 }
 
-/// `Conflict` for a job that has not ended or whose webhook is still pending.
+/// Returns the error for a job that has not ended or whose webhook is still pending (`Conflict`).
 pub(crate) fn not_forgettable(job: JobId) -> StorageError {
     let message = format!("{job} has not ended, or its webhook is pending");
     StorageError::new(StorageErrorKind::Conflict, message)
 }
 
-/// Quantities as a JSON column, keyed by unit name.
+/// Converts quantities to a JSON column, keyed by unit name.
 pub(crate) fn usage_column(usage: &Usage) -> String {
     let quantities: BTreeMap<&str, u64> = usage.iter().map(|(unit, count)| (unit.as_str(), count)).collect();
     serde_json::to_string(&quantities).unwrap_or_default()
@@ -389,7 +393,7 @@ impl JobColumns {
         self.completed_at.is_some() && self.webhook_state.as_deref() != Some("pending")
     }
 
-    /// The webhook delivery that reports the end of the job.
+    /// Converts the row to a leased webhook delivery, which reports the end of the job.
     pub(crate) fn delivery(self) -> Result<LeasedDelivery> {
         let attempt = attempts_from(self.webhook_attempts)?;
         Ok(LeasedDelivery {
@@ -398,7 +402,7 @@ impl JobColumns {
         })
     }
 
-    /// The job with its lease, without its steps, which are read separately.
+    /// Converts the row to a leased job. Its steps are read separately.
     pub(crate) fn leased(self) -> Result<LeasedJob> {
         let worker = self.worker.as_deref().map(id_from).transpose()?;
         let (epoch, deaths) = (quantity_from(self.epoch)?, self.deaths);
@@ -426,7 +430,7 @@ impl JobColumns {
             && u64::try_from(self.epoch) == Ok(lease.epoch)
     }
 
-    /// The settlement of the job's hold; `None` until the job has ended.
+    /// Returns the settlement of the job's hold; `None` until the job has ended.
     pub(crate) fn settlement(&self) -> Result<Option<Settlement>> {
         let (Some(charge), Some(overrun), Some(outcome), Some(ended_at)) =
             (self.charge, self.overrun, &self.outcome, self.completed_at)

@@ -1,5 +1,6 @@
-//! Storage engines: SQLite for one process, PostgreSQL for several, counters in memory or Redis,
-//! objects in local files or S3. Only the server names them; other crates use the storage ports.
+//! Storage engines: SQLite for one process, PostgreSQL for several processes, counters in memory or
+//! Redis, objects in local files or S3. Only the server depends on this crate; other crates use the
+//! storage ports.
 
 mod batches;
 mod calibrations;

@@ -1,7 +1,7 @@
 //! [`BlobStore`] in a local directory.
 //!
-//! Incomplete objects are in `unfinished`, under a random name, and locked by their writer. An
-//! unlocked file there was left by a process that died.
+//! Incomplete objects are files with random names in the folder `unfinished`, locked by their
+//! writers. An unlocked file in this folder belongs to a process that died.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, SeekFrom};
@@ -18,21 +18,21 @@ use tollgate_storage::{Blob, BlobContent, BlobKey, BlobStore, Result, StorageErr
 
 use crate::journal::unavailable;
 
-/// The folder of incomplete objects.
+/// Name of the folder with incomplete objects.
 const UNFINISHED: &str = "unfinished";
-/// Size of a read.
+/// Size of a read, in bytes.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Objects in files that only the user of this program can read.
+/// Object store in a directory. Only the user of this process can read its files.
 #[derive(Clone, Debug)]
 pub struct LocalFiles {
     root: PathBuf,
 }
 
-/// Opens a directory and removes the incomplete objects of dead processes. Creates nothing before
-/// the first object.
+/// Opens a directory and removes the incomplete objects of dead processes. Creates no folder before
+/// the first object is stored.
 ///
-/// `Unavailable` when the directory cannot be read.
+/// Returns `Unavailable` if the directory cannot be read.
 pub fn open(root: impl Into<PathBuf>) -> Result<LocalFiles> {
     let root = root.into();
     remove_leftovers(&root.join(UNFINISHED)).map_err(unavailable)?;
@@ -46,7 +46,7 @@ fn remove_leftovers(folder: &Path) -> std::io::Result<()> {
     };
     for entry in found {
         let path = entry?.path();
-        // Another process may remove the file meanwhile.
+        // Another process may remove the file simultaneously.
         if let Ok(file) = no_follow(OpenOptions::new().write(true)).open(&path)
             && file.try_lock().is_ok()
         {
@@ -123,7 +123,7 @@ impl BlobStore for LocalFiles {
                 return Ok(());
             }
             remove(&object_path.file).map_err(unavailable)?;
-            // The deletion must not be undone by a power failure.
+            // Without the sync, a power failure could undo the deletion.
             sync(&object_path.folder).map_err(unavailable)
         })
         .await
@@ -152,7 +152,7 @@ struct ObjectPath {
 }
 
 impl ObjectPath {
-    /// Whether the folder exists; `Corrupt` if its path is anything else, such as a link.
+    /// Whether the folder exists. Returns `Corrupt` if its path is something else, such as a link.
     fn is_folder(&self) -> Result<bool> {
         for folder in [&self.account, &self.folder] {
             match folder.symlink_metadata() {
@@ -165,7 +165,7 @@ impl ObjectPath {
         Ok(true)
     }
 
-    /// Creates the folder durably.
+    /// Creates the folder and syncs it to disk.
     fn create_folder(&self) -> Result<()> {
         for (folder, parent) in [(&self.account, &self.root), (&self.folder, &self.account)] {
             match DirBuilder::new().mode(0o700).create(folder) {
@@ -181,7 +181,7 @@ impl ObjectPath {
     }
 }
 
-/// An incomplete object. Dropping it removes the file.
+/// The file of an incomplete object. Dropping the value removes the file.
 struct PartialFile {
     file: File,
     path: PathBuf,
@@ -207,8 +207,7 @@ fn begin(folder: &Path) -> Result<PartialFile> {
             .map_err(unavailable)?;
         let file = PartialFile { file, path };
         match file.file.try_lock() {
-            // A process that opens the directory may have removed the file as a leftover just
-            // before.
+            // Between creation and lock, another process may have removed the file as a leftover.
             Ok(()) if file.file.metadata().map_err(unavailable)?.nlink() > 0 => return Ok(file),
             Ok(()) | Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(unavailable(error)),
@@ -216,8 +215,8 @@ fn begin(folder: &Path) -> Result<PartialFile> {
     }
 }
 
-/// Gives an object its name. Uses a hard link, which fails if the name exists, where a rename would
-/// overwrite.
+/// Publishes an object under its name with a hard link. A hard link fails if the name exists, while
+/// a rename would overwrite the object.
 fn finish(partial: &PartialFile, object_path: &ObjectPath) -> Result<()> {
     partial.file.sync_all().map_err(unavailable)?;
     object_path.create_folder()?;
@@ -230,7 +229,7 @@ fn finish(partial: &PartialFile, object_path: &ObjectPath) -> Result<()> {
     }
 }
 
-/// Opens an object and returns its length; `None` if it does not exist.
+/// Opens an object and returns the file and its length; `None` if it does not exist.
 fn find(object_path: &ObjectPath) -> Result<Option<(File, u64)>> {
     if !object_path.is_folder()? {
         return Ok(None);

@@ -1,9 +1,9 @@
-//! [`Counters`] in one process: exact for one node, lost when it ends.
+//! [`Counters`] in one process: exact for a single node, lost when the process ends.
 //!
-//! Up to a limit of 10,000 a minute each request is logged; above it requests are counted by the
-//! second. Tokens are always counted by the second. A second leaves the window once all of it is a
-//! minute old. Such a window is up to one second longer than a minute and never admits more than
-//! the limit in any minute.
+//! Up to a limit of 10,000 requests a minute, the time of each request is stored; above it,
+//! requests are counted by the second. Tokens are always counted by the second. A second leaves the
+//! window when all of it is at least a minute old. Such a window is up to one second longer than a
+//! minute and never admits more than the limit in any minute.
 
 mod requests;
 mod seconds;
@@ -21,14 +21,14 @@ use tollgate_types::{AccountId, Clock};
 use requests::Requests;
 use tokens::Tokens;
 
-/// Length of every window in microseconds.
+/// Length of every window, in microseconds.
 pub(crate) const WINDOW: u64 = 60_000_000;
 
-/// Number of shards. Accounts in different shards never wait for one another.
+/// Number of shards. Calls for accounts in different shards never wait for each other.
 pub(crate) const SHARDS: usize = 64;
 
-/// Sliding windows of one minute in the memory of this process. A call takes one uncontended lock
-/// and well under a microsecond; accounts with empty windows are removed.
+/// Sliding windows of one minute in the memory of this process. A call acquires one lock, usually
+/// uncontended, and lasts well under a microsecond. Accounts with empty windows are removed.
 pub struct MemoryCounters {
     clock: Arc<dyn Clock>,
     shards: Box<[Mutex<Shard>]>,
@@ -49,13 +49,13 @@ struct Windows {
 }
 
 impl MemoryCounters {
-    /// Creates empty windows, measured by the monotonic time of `clock`.
+    /// Creates empty windows, timed by the monotonic time of `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Self { clock, shards }
     }
 
-    /// The number of accounts with a window in memory.
+    /// Returns the number of accounts with a window in memory.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).accounts.len()).sum()
     }
@@ -67,7 +67,7 @@ impl MemoryCounters {
 
     fn with<T>(&self, account: AccountId, call: impl FnOnce(&mut Windows, u64) -> T) -> T {
         let mut shard = lock(&self.shards[shard_of(account)]);
-        // Read under the lock, so that the times of one account never go back.
+        // The clock is read under the lock, so that the times of one account never decrease.
         let now = self.clock.monotonic_micros();
         shard.clean(now);
         call(shard.accounts.entry(account).or_default(), now)
@@ -75,7 +75,7 @@ impl MemoryCounters {
 }
 
 impl Shard {
-    /// Removes accounts with empty windows, once a minute.
+    /// Removes accounts with empty windows, at most once a minute.
     fn clean(&mut self, now: u64) {
         if now < self.next_cleaning {
             return;
@@ -152,12 +152,12 @@ impl fmt::Debug for MemoryCounters {
     }
 }
 
-/// Ignores poisoning: a panic under the lock leaves valid counts.
+/// Locks a shard and ignores poisoning: a panic under the lock leaves valid counts.
 pub(crate) fn lock<T>(shard: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The shard of an account. Folding spreads ids that share bits.
+/// Returns the shard of an account. Folding distributes ids that share bits.
 pub(crate) fn shard_of(account: AccountId) -> usize {
     let id = account.as_u128();
     let folded = (id as u64) ^ ((id >> 64) as u64);
@@ -165,18 +165,19 @@ pub(crate) fn shard_of(account: AccountId) -> usize {
     (mixed >> 58) as usize % SHARDS
 }
 
-/// A window that empties as time passes.
+/// A sliding window, whose amounts expire with time. Times are in microseconds.
 pub(crate) trait Window {
-    /// The amount in the window.
+    /// Returns the amount in the window.
     fn total(&self) -> u64;
-    /// Time until this amount has left the window; it is at least 1 and at most the total.
+    /// Returns the time until this amount has left the window. The amount must be at least 1 and at
+    /// most the total.
     fn until_left(&self, amount: u64, now: u64) -> Duration;
-    /// Time until the window is empty.
+    /// Returns the time until the window is empty.
     fn until_empty(&self, now: u64) -> Duration;
 }
 
-/// Decides whether `wanted` more fits under the limit. An amount above the limit never fits; its
-/// `retry_after` is a minute.
+/// Returns the decision for a further amount of `wanted` under the limit. An amount above the limit
+/// is never allowed; its `retry_after` is a minute.
 pub(crate) fn decide(window: &impl Window, wanted: u64, limit: u64, now: u64) -> Decision {
     let total = window.total();
     let excess = match limit.checked_sub(total) {

@@ -6,7 +6,8 @@ use tollgate_types::{AccountId, Credits, NoticeId, Timestamp};
 use crate::columns::columns;
 use crate::rows::{corrupt, id_from};
 
-// The column `secret` is no longer read: every account has a secret, with or without an alert.
+// The column `secret` is no longer read, because every account has a secret, with or without an
+// alert.
 pub(crate) const SET_ALERT: &str = "INSERT INTO balance_alert (account_id, below, webhook, email, secret, is_low) \
     SELECT id, $2, $3, $4, 1, $5 FROM account WHERE id = $1 \
     ON CONFLICT (account_id) DO UPDATE SET below = excluded.below, webhook = excluded.webhook, \
@@ -41,7 +42,8 @@ macro_rules! bind_notice {
     }};
 }
 
-/// [`SET_ALERT`] or [`DELETE_ALERT`] with its values, for any engine.
+/// Binds an account and its alert to [`SET_ALERT`], or the account to [`DELETE_ALERT`], for any
+/// engine.
 macro_rules! set_alert {
     ($account:expr, $alert:expr) => {{
         let account = $crate::rows::id_bytes($account.as_u128());
@@ -57,7 +59,7 @@ macro_rules! set_alert {
     }};
 }
 
-/// [`FINISH`] with its values, for any engine.
+/// Binds the outcome of a delivery attempt to [`FINISH`], for any engine.
 macro_rules! finish {
     ($notice:expr, $outcome:expr) => {{
         let notice: &tollgate_storage::Notice = $notice;

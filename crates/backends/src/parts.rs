@@ -6,7 +6,7 @@ use tollgate_types::{Credits, HoldId};
 use crate::columns::columns;
 use crate::rows::{QuantityColumns, canonical_model, corrupt, id_from, version_from};
 
-/// Leaves an existing part unchanged.
+/// Inserts a part of a usage row. An existing part stays unchanged.
 pub(crate) const INSERT: &str = "INSERT INTO usage_part (account_id, id, number, name, model, provider, price_version, cost, \
     input, cache_read, cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, \
     image, video, audio, characters) \
@@ -21,7 +21,7 @@ pub(crate) const LIST: &str = concat!(
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[INSERT, LIST];
 
-/// Binds a part of a settlement to [`INSERT`].
+/// Binds a part of a settlement to [`INSERT`], for any engine.
 macro_rules! bind_part {
     ($settlement:expr, $part:expr) => {{
         let part: &tollgate_storage::UsagePart = $part;
@@ -50,7 +50,7 @@ columns! {
         number: i64,
         name: String,
         model: String,
-        /// `None` in audit rows, which check only prices.
+        /// Canonical model id. `None` in audit rows, because an audit checks only prices.
         canonical_model: Option<String>,
         provider: String,
         price_version: i64,
@@ -78,7 +78,7 @@ impl TryFrom<PartColumns> for UsagePart {
 }
 
 impl PartColumns {
-    /// The part and the id of its usage row.
+    /// Converts the row to the id of its usage row and the part.
     pub(crate) fn of_row(self) -> Result<(HoldId, UsagePart)> {
         let row = HoldId::from_u128(id_from(&self.id)?);
         Ok((row, self.try_into()?))

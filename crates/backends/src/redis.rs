@@ -1,14 +1,15 @@
 //! [`Counters`] shared by several nodes, in Redis or Valkey.
 //!
-//! A decision is one script on the server, by the server's clock. From a limit of 3,000 a minute a
-//! node borrows a part of it for one second. A loan counts until a minute after its last possible
-//! use, so no minute exceeds the limit over all nodes, and most requests need no round trip.
-//! Corrections are sent in numbered batches, so that a batch with a lost reply is applied once.
+//! The server makes a decision with one script, by its own clock. Under limits of at least 3,000
+//! per minute, a node borrows a part of the limit for one second, so that most requests need no
+//! round trip. A loan counts until at least a minute after its last possible use, so that all nodes
+//! together never exceed the limit in any minute. Corrections are sent in numbered batches, so that
+//! a batch is applied only once even if its reply is lost.
 //!
-//! While the server is unavailable, each node decides locally: its limit is divided by the number
-//! of nodes that were alive, and its earlier counts still apply. It reports its counts when the
-//! server is back. A server that lost its data has a new epoch; the nodes then resend their counts
-//! and decide locally meanwhile.
+//! While the server is unavailable, each node decides locally: it divides the limit by the number
+//! of nodes that were alive, and its earlier counts still apply. It reports its counts as soon as
+//! the server is available again. A server that lost its data starts a new epoch. The nodes then
+//! resend their counts, and decide locally for [`RedisConfig::settle`].
 //!
 //! Suggested reading order: window.lua, [`window`], [`RedisCounters`], [`node`], [`connection`].
 
@@ -35,19 +36,19 @@ use script::{Answer, Kind, Scripts, WindowKey};
 
 pub use link::ServerInfo;
 
-/// Connection, key prefix and timeouts.
+/// Settings of shared counters: connection, key prefix and timeouts.
 #[derive(Clone)]
 pub struct RedisConfig {
     /// `redis://user:password@host:port/database`, or `rediss://` with TLS. Contains a secret.
     pub url: String,
-    /// Prefix of every key. Installations with different prefixes share nothing.
+    /// Prefix of every key. Installations with different prefixes share no counts.
     pub prefix: String,
-    /// Number of this node, unique among the nodes.
+    /// Number of this node, unique among the nodes of the installation.
     pub node: u64,
-    /// Timeout of a decision; then the node decides locally.
+    /// Timeout of a decision by the server. After the timeout, the node decides locally.
     pub decision_timeout: Duration,
-    /// How long nodes decide locally after the server was unavailable or lost its data, so that all
-    /// of them can report their counts. A node notices either within half a second.
+    /// Time for which nodes decide locally after the server was unavailable or lost its data, so
+    /// that all nodes can report their counts. Nodes check the server every half second.
     pub settle: Duration,
     /// The clock that measures the windows.
     pub time: TimeSource,
@@ -64,8 +65,8 @@ pub enum TimeSource {
 }
 
 impl RedisConfig {
-    /// The server at this URL, with the prefix `tollgate`, 50 ms for a decision and 1.5 s to
-    /// settle.
+    /// Returns settings for the server at this URL, with the prefix `tollgate`, 50 ms for a
+    /// decision and 1.5 s to settle.
     pub fn new(url: impl Into<String>, node: u64) -> Self {
         Self {
             url: url.into(),
@@ -90,7 +91,7 @@ impl fmt::Debug for RedisConfig {
     }
 }
 
-/// Checks a server URL. The error contains no part of it.
+/// Checks a server URL. The error contains no part of the URL.
 pub fn check_url(url: &str) -> std::result::Result<(), &'static str> {
     const SCHEMES: [&str; 2] = ["redis://", "rediss://"];
     let known = SCHEMES.iter().any(|scheme| url.starts_with(scheme));
@@ -100,18 +101,20 @@ pub fn check_url(url: &str) -> std::result::Result<(), &'static str> {
     Err("write redis://user:password@host:6379/0, or rediss:// for TLS")
 }
 
-/// Connects to a server and checks that it can count limits. Takes up to two seconds.
+/// Connects to a server and loads the scripts, with a timeout of two seconds.
+///
+/// Returns `Unavailable` if this fails.
 pub async fn probe(url: &str) -> Result<ServerInfo> {
     let client = Client::open(url).map_err(unusable)?;
     let scripts = Scripts::new("", String::new());
     link::probe(&client, &scripts).await.map_err(unusable)
 }
 
-/// Creates counters at this server. The server may be unavailable: the node then decides locally
-/// and reconnects until it succeeds. Can be called, and the counters used, from any number of
-/// runtimes.
+/// Creates counters and connects to the server in the background. While the server is unavailable,
+/// the node decides locally and retries the connection. The counters can be created and used from
+/// any number of runtimes.
 ///
-/// `Unavailable` if the URL is invalid.
+/// Returns `Unavailable` if the URL is invalid or the background thread cannot start.
 pub fn open(config: RedisConfig, clock: Arc<dyn Clock>) -> Result<RedisCounters> {
     let client = Client::open(config.url.as_str()).map_err(unusable)?;
     let node = Arc::new(Node::new(config, client, clock));
@@ -128,11 +131,11 @@ pub fn open(config: RedisConfig, clock: Arc<dyn Clock>) -> Result<RedisCounters>
 pub struct RedisCounters {
     node: Arc<Node>,
     meters: Meters,
-    /// Dropped with the counters, which ends the connection's thread.
+    /// Sender whose drop ends the connection's thread.
     _stop: oneshot::Sender<()>,
 }
 
-/// Counts decisions by their source.
+/// Number of decisions, by the component that decided.
 struct Meters {
     by_store: Counter,
     by_loan: Counter,
@@ -140,7 +143,7 @@ struct Meters {
 }
 
 impl RedisCounters {
-    /// Waits up to `max_wait` until the server decides; returns whether it does.
+    /// Waits for at most `max_wait` until the server decides. Returns whether it does.
     pub async fn wait_until_shared(&self, max_wait: Duration) -> bool {
         let ready = tokio::time::timeout(max_wait, self.node.link.wait_until_ready());
         ready.await.is_ok()
@@ -151,7 +154,8 @@ impl RedisCounters {
         self.node.link.ready().is_some()
     }
 
-    /// The number of nodes that were alive at the last contact with the server, including this one.
+    /// Returns the number of nodes that were alive at the last contact with the server, including
+    /// this one.
     pub fn nodes(&self) -> u64 {
         self.node.link.nodes()
     }
@@ -211,7 +215,7 @@ impl Counters for RedisCounters {
         Ok(self.decide(WindowKey { account, kind }, tokens, limit).await)
     }
 
-    /// Does not wait for the server.
+    /// Queues the correction for the server and returns without waiting.
     async fn correct(&self, account: AccountId, reserved: u64, used: u64) -> Result<()> {
         let kind = Kind::Tokens;
         let (key, now) = (WindowKey { account, kind }, self.node.now());

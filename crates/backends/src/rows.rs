@@ -1,7 +1,7 @@
-//! Maps column values to the types of the storage ports, for both engines.
+//! Conversion between column values and the types of the storage ports, for both engines.
 //!
-//! Ids are 16 bytes, big-endian, so that the engines sort them like the id types. Invalid values
-//! are [`StorageErrorKind::Corrupt`].
+//! Ids are 16 bytes, big-endian, so that the engines sort them like the id types. An invalid value
+//! results in [`StorageErrorKind::Corrupt`].
 
 pub(crate) mod admin;
 
@@ -25,34 +25,34 @@ use tollgate_types::{
 
 use crate::columns::columns;
 
-/// An invalid stored value as `Corrupt`.
+/// Returns the error `Corrupt` for an invalid stored value.
 pub(crate) fn corrupt(what: impl Into<String>) -> StorageError {
     StorageError::new(StorageErrorKind::Corrupt, what.into())
 }
 
-/// `Conflict` for an id that already exists.
+/// Returns the error `Conflict` for an id that already exists.
 pub(crate) fn taken(id: impl fmt::Display) -> StorageError {
     StorageError::new(StorageErrorKind::Conflict, format!("{id} already exists"))
 }
 
-/// Column form of an id: 16 bytes, big-endian.
+/// Converts an id to its column: 16 bytes, big-endian.
 pub(crate) fn id_bytes(id: u128) -> Vec<u8> {
     id.to_be_bytes().to_vec()
 }
 
-/// The id, or 16 times `otherwise`: a bound below or above every id.
+/// Returns the id as a column, or 16 times `otherwise`: a bound below or above every id.
 pub(crate) fn page_edge(id: Option<u128>, otherwise: u8) -> Vec<u8> {
     id.map_or(vec![otherwise; 16], id_bytes)
 }
 
-/// Parses an id; `Corrupt` unless it has 16 bytes.
+/// Parses an id. Returns `Corrupt` unless it has 16 bytes.
 pub(crate) fn id_from(bytes: &[u8]) -> Result<u128> {
     let bytes =
         <[u8; 16]>::try_from(bytes).map_err(|_| corrupt(format!("invalid id of {} bytes", bytes.len())))?;
     Ok(u128::from_be_bytes(bytes))
 }
 
-/// A price version as a column: the same bits, signed.
+/// Converts a price version to its column: the same bits, signed.
 pub(crate) fn version_column(version: PriceVersion) -> i64 {
     version.as_u64().cast_signed()
 }
@@ -62,7 +62,7 @@ pub(crate) fn version_from(column: i64) -> PriceVersion {
     PriceVersion::from_u64(column.cast_unsigned())
 }
 
-/// Tokens per minute as a column: the same bits, signed.
+/// Converts tokens per minute to their column: the same bits, signed.
 pub(crate) fn tpm_column(limits: Limits) -> Option<i64> {
     limits.tpm.map(u64::cast_signed)
 }
@@ -73,7 +73,7 @@ pub(crate) fn limit_from(column: Option<i64>) -> Result<Option<u32>> {
     limit.transpose()
 }
 
-/// A quantity as a column, capped at `i64::MAX`.
+/// Converts a quantity to its column, capped at `i64::MAX`.
 pub(crate) fn quantity_column(quantity: u64) -> i64 {
     i64::try_from(quantity).unwrap_or(i64::MAX)
 }
@@ -83,7 +83,7 @@ pub(crate) fn quantity_from(column: i64) -> Result<u64> {
     u64::try_from(column).map_err(|_| corrupt(format!("invalid quantity {column}")))
 }
 
-/// Prices as a column: JSON with the listed classes, amounts in credits, such as
+/// Converts prices to their column: JSON with the listed classes, amounts in credits, such as
 /// `{"input":"2.5","output":"10"}`.
 pub(crate) fn prices_column(prices: &Prices) -> String {
     let listed = prices
@@ -107,20 +107,20 @@ pub(crate) fn prices_from(column: &str) -> Result<Prices> {
         })
 }
 
-/// The last use of each key of account `$1`. The index `usage_row_key` answers each maximum with
-/// one entry.
+/// Selects the last use of each key of account `$1`. Each maximum reads one entry of the index
+/// `usage_row_key`.
 pub(crate) const KEYS_LAST_USED: &str = "SELECT id, \
     (SELECT max(created_at) FROM usage_row WHERE key_id = api_key.id) AS last_used_at \
     FROM api_key WHERE account_id = $1";
 
-/// A row of [`KEYS_LAST_USED`]; `None` for a key without a usage row.
+/// Reads a row of [`KEYS_LAST_USED`]; `None` for a key without a usage row.
 pub(crate) fn last_use_from(id: &[u8], last_used_at: Option<i64>) -> Result<Option<(KeyId, Timestamp)>> {
     let key = KeyId::from_u128(id_from(id)?);
     Ok(last_used_at.map(|at| (key, Timestamp::from_micros(at))))
 }
 
-/// Reads the link of a transfer or of the end of a chain: all three columns, or none before the
-/// first transfer.
+/// Reads the link of a transfer, or of the end of a chain, from three columns. Returns `None` if
+/// they are empty, as before the first transfer, and `Corrupt` if only some are.
 pub(crate) fn link_from(
     sequence: Option<i64>,
     previous: Option<&[u8]>,
@@ -188,7 +188,7 @@ impl TryFrom<AccountColumns> for Account {
     }
 }
 
-/// The offset of a test clock in microseconds.
+/// Converts the offset of a test clock to its column, in microseconds.
 pub(crate) fn test_clock_column(account: &Account) -> Result<Option<i64>> {
     let micros = account.test_clock.map(|ahead| i64::try_from(ahead.as_micros()));
     let micros = micros.transpose();
@@ -344,7 +344,7 @@ impl TryFrom<MediaColumns> for Media {
     }
 }
 
-/// A playing time as a column, in microseconds.
+/// Converts the duration of a media object to its column, in microseconds.
 pub(crate) fn duration_column(duration: Option<Duration>) -> Option<i64> {
     duration.map(|duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX))
 }
@@ -359,7 +359,7 @@ columns! {
 }
 
 impl ClaimColumns {
-    /// The outcome for another request with the same key.
+    /// Returns the outcome for another request with the same key.
     pub(crate) fn claimed(self, wanted: &Claim) -> Result<ClaimOutcome> {
         if self.fingerprint != wanted.fingerprint {
             return Ok(ClaimOutcome::Reused);
@@ -419,8 +419,8 @@ impl TryFrom<QuantityColumns> for Usage {
     }
 }
 
-/// SQL for the canonical id of a row's model: that of its price version. The column `model` has the
-/// id that the caller sent. `-` means no model, such as for a refused batch.
+/// Expands to SQL for the canonical model id of a row: the model of its price version. The column
+/// `model` contains the id that the caller sent. `-` means no model, as for a refused batch.
 macro_rules! canonical_model {
     ($table:literal) => {
         concat!(
@@ -438,8 +438,8 @@ macro_rules! canonical_model {
 pub(crate) use canonical_model;
 
 columns! {
-    /// A row of `usage_row` with `canonical_model`, see [`canonical_model!`], and `refunded`, the
-    /// refunded amount. `estimated` must be read as BIGINT.
+    /// A row of `usage_row` with two computed columns: `canonical_model`, see [`canonical_model!`],
+    /// and `refunded`, the refunded amount. Queries must cast `estimated` to BIGINT.
     pub(crate) struct UsageColumns {
         account_id: Vec<u8>,
         id: Vec<u8>,
@@ -667,7 +667,7 @@ impl TryFrom<UsageColumns> for UsageRow {
     }
 }
 
-/// Maps an error of the driver to a [`StorageErrorKind`].
+/// Converts an error of the driver to a [`StorageError`].
 pub(crate) fn storage_error(error: sqlx::Error) -> StorageError {
     let kind = match &error {
         sqlx::Error::Database(cause) if !matches!(cause.kind(), sqlx::error::ErrorKind::Other) => {

@@ -3,14 +3,14 @@
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// A runtime that can be dropped within another one.
+/// Tokio runtime that can be dropped inside another runtime, because its shutdown does not block.
 pub(crate) struct OwnedRuntime {
     handle: Handle,
     runtime: Option<Runtime>,
 }
 
 impl OwnedRuntime {
-    /// Starts a runtime with two threads of this name.
+    /// Starts a runtime with two worker threads of this name.
     pub(crate) fn start(name: &str) -> std::io::Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
@@ -23,7 +23,7 @@ impl OwnedRuntime {
         })
     }
 
-    /// The handle for starting tasks.
+    /// Returns the handle that starts tasks.
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }

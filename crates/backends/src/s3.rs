@@ -1,9 +1,9 @@
 //! [`BlobStore`] in a bucket of S3 or a compatible server.
 //!
-//! Content that fits one part is one request, which fails if the key exists. Larger content is
-//! uploaded in parts and becomes visible with the last request; an upload that fails or is dropped
-//! is aborted. Parts left by a process that died are invisible; a lifecycle rule of the bucket
-//! should delete them.
+//! Content smaller than a part is written with one request, which fails if the key exists. Other
+//! content is uploaded in parts and becomes visible with the last request. An upload that fails or
+//! is dropped is aborted. Parts left by a process that died are invisible; a lifecycle rule of the
+//! bucket should delete them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -31,8 +31,8 @@ use url::{Host, Url};
 use crate::journal::unavailable;
 use crate::runtime::OwnedRuntime;
 
-/// Size of a part. All parts but the last are equal, as some servers require. S3 allows 10,000
-/// parts: 80 GB.
+/// Size of a part, in bytes. All parts except the last have this size, as some servers require. S3
+/// allows 10,000 parts, which is about 84 GB.
 const PART_BYTES: usize = 8 << 20;
 /// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -100,7 +100,8 @@ impl fmt::Debug for S3Config {
     }
 }
 
-/// Checks an endpoint URL. The error contains no part of it.
+/// Checks an endpoint URL. Without `allow_http`, plain HTTP is accepted only for this machine. The
+/// error contains no part of the URL.
 pub fn check_endpoint(endpoint: &str, allow_http: bool) -> std::result::Result<(), &'static str> {
     let url = Url::parse(endpoint).map_err(|_| "write https://host, or http://127.0.0.1:port")?;
     if !url.username().is_empty() || url.password().is_some() {
@@ -120,10 +121,10 @@ pub fn check_endpoint(endpoint: &str, allow_http: bool) -> std::result::Result<(
     }
 }
 
-/// Creates the store; the first request is sent for the first object. Can be called, and the store
-/// used, from any number of runtimes.
+/// Creates the store without sending a request. The store can be created and used from any number
+/// of runtimes.
 ///
-/// `Unavailable` if the settings are invalid.
+/// Returns `Unavailable` if the settings are invalid.
 pub fn open(config: S3Config) -> Result<S3> {
     if let Some(endpoint) = &config.endpoint {
         check_endpoint(endpoint, config.allow_http)
@@ -133,7 +134,7 @@ pub fn open(config: S3Config) -> Result<S3> {
     let client = ClientOptions::new()
         .with_connect_timeout(CONNECT_TIMEOUT)
         .with_read_timeout(READ_TIMEOUT)
-        // A response may take as long as its reader needs.
+        // The duration of a response depends on its reader.
         .with_timeout_disabled()
         .with_allow_http(true);
     let retry = RetryConfig {
@@ -178,7 +179,8 @@ pub fn open(config: S3Config) -> Result<S3> {
     })
 }
 
-/// The endpoint in the form of the library: with virtual-hosted style it includes the bucket.
+/// Returns the endpoint in the form of the library: with virtual-hosted style it includes the
+/// bucket.
 fn endpoint_of(endpoint: &str, config: &S3Config) -> String {
     let endpoint = endpoint.trim_end_matches('/');
     match endpoint.split_once("://") {
@@ -187,7 +189,7 @@ fn endpoint_of(endpoint: &str, config: &S3Config) -> String {
     }
 }
 
-/// Objects in a bucket.
+/// Object store in a bucket.
 #[derive(Clone)]
 pub struct S3 {
     store: AmazonS3,
@@ -232,7 +234,7 @@ impl BlobStore for S3 {
         while let Some(part) = parts.next().await? {
             upload.put_part(part).await?;
         }
-        // The key may have been taken meanwhile; then the existing object stays.
+        // Another upload may have created the key meanwhile. Its object stays.
         if self.length(key).await?.is_some() {
             return Err(key_taken(&path));
         }
@@ -253,7 +255,7 @@ impl BlobStore for S3 {
                 content: Box::pin(found.into_stream().map(|part| part.map_err(before_writing))),
             })),
             Err(error @ Error::NotFound { .. }) => absent(error),
-            // Servers refuse a range without any byte of the object.
+            // Servers reject a range that contains no byte of the object.
             Err(error) => match self.length(key).await? {
                 Some(length) if clamp(range.clone(), length).is_empty() => Ok(Some(Blob {
                     length,
@@ -369,7 +371,7 @@ impl Drop for Upload<'_> {
     }
 }
 
-/// Maps not found to `None`, unless the bucket is missing.
+/// Converts a not-found error to `None`, unless the bucket is missing.
 fn absent<T>(error: Error) -> Result<Option<T>> {
     match error.to_string().contains("NoSuchBucket") {
         true => Err(before_writing(error)),
@@ -381,12 +383,13 @@ fn key_taken(path: &Path) -> StorageError {
     StorageError::new(StorageErrorKind::Conflict, format!("{path} already exists"))
 }
 
-/// An error that changed nothing: `Unavailable`.
+/// Converts an error that changed nothing to `Unavailable`.
 fn before_writing(error: Error) -> StorageError {
     StorageError::new(StorageErrorKind::Unavailable, error)
 }
 
-/// An error of the request that creates an object.
+/// Converts an error of the request that creates an object. After a `Timeout`, the object may
+/// exist.
 fn while_writing(error: Error) -> StorageError {
     let kind = match &error {
         Error::AlreadyExists { .. } | Error::Precondition { .. } => StorageErrorKind::Conflict,

@@ -1,4 +1,4 @@
-//! Compares the schema of a database with this program's migrations.
+//! Migrations of this program, and their comparison with the schema of a database.
 
 use sqlx::SqlSafeStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
@@ -6,8 +6,8 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 /// An applied migration: its version and its checksum.
 pub(crate) type Applied = (i64, Vec<u8>);
 
-/// The migrations of a database, from the files of its folder. sqlx has a macro for this; see
-/// [`columns!`](crate::columns::columns) for its cost.
+/// Returns the migrations of a database, from the files of its folder. Replaces the macro of sqlx,
+/// for the reason stated at [`columns!`](crate::columns::columns).
 macro_rules! migrations {
     ($folder:literal) => {
         $crate::schema::migrations!($folder:
@@ -53,7 +53,8 @@ macro_rules! migrations {
 }
 pub(crate) use migrations;
 
-/// Returns the migrations of these files: name, such as `0001_books`, and content.
+/// Returns the migrations of these files. A file is a pair of its name, such as `0001_books`, and
+/// its SQL.
 pub(crate) fn migrator(files: &[(&'static str, &'static str)]) -> Migrator {
     let migrations = files.iter().filter_map(|(name, sql)| {
         let (version, description) = name.split_once('_')?;
@@ -77,16 +78,16 @@ pub struct Migrated {
     pub to: i64,
 }
 
-/// The newest version among applied migrations, oldest first; 0 if there are none.
+/// Returns the newest version among applied migrations, oldest first; 0 if there are none.
 pub(crate) fn newest(applied: &[Applied]) -> i64 {
     applied.last().map_or(0, |(version, _)| *version)
 }
 
-/// Selects the applied migrations, without those that failed halfway.
+/// Selects the applied migrations, oldest first, without failed ones.
 pub(crate) const APPLIED: &str =
     "SELECT version, checksum FROM _sqlx_migrations WHERE success ORDER BY version";
 
-/// Whether all migrations of this program and further ones were applied.
+/// Whether the database has all migrations of this program and newer ones.
 pub(crate) fn is_ahead(applied: &[Applied], known: &Migrator) -> bool {
     let mut known = known
         .iter()
@@ -95,8 +96,8 @@ pub(crate) fn is_ahead(applied: &[Applied], known: &Migrator) -> bool {
     known.all(|known| applied.next() == Some(&known)) && applied.next().is_some()
 }
 
-/// Compares the applied migrations, oldest first, with those of this program; the error says what
-/// to do.
+/// Compares the applied migrations, oldest first, with those of this program. If they differ, the
+/// error text includes advice.
 pub(crate) fn compare(applied: &[Applied], known: &Migrator) -> Result<(), String> {
     let known: Vec<Applied> = known
         .iter()

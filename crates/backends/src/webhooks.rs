@@ -6,11 +6,11 @@ use tollgate_types::Timestamp;
 use crate::columns::columns;
 use crate::rows::corrupt;
 
-/// Whether any webhook is due. Senders poll it, so it neither writes nor locks.
+/// Selects whether any webhook is due. Senders poll with it, so it neither writes nor locks.
 pub(crate) const IS_DUE: &str = "SELECT EXISTS (SELECT 1 FROM job WHERE webhook_state = 'pending' \
     AND completed_at IS NOT NULL AND (webhook_due_at <= $1 OR webhook_due_at > $2)) AS is_due";
-/// Leases due webhooks fairly: the first one of every account comes before the second one of any.
-/// Leased webhooks of an account count.
+/// Leases due webhooks with fairness between accounts: the first webhook of every account precedes
+/// the second webhook of any account. Leased webhooks of an account count.
 pub(crate) const CLAIM: &str = "UPDATE job SET webhook_leased = 1, webhook_attempts = webhook_attempts + 1, \
     webhook_due_at = $2 \
     FROM (SELECT owner, chosen FROM ( \
@@ -40,7 +40,7 @@ pub(crate) const RENEW_SECRET: &str = "INSERT INTO webhook_secret (account_id, n
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[IS_DUE, CLAIM, FINISH, DELIVERY, SECRET, RENEW_SECRET];
 
-/// [`CLAIM`] with its values, for any engine.
+/// Binds a claim to [`CLAIM`], for any engine.
 macro_rules! claim {
     ($claim:expr) => {{
         let claim: tollgate_storage::DeliveryClaim = $claim;
@@ -53,7 +53,7 @@ macro_rules! claim {
     }};
 }
 
-/// [`FINISH`] with its values, for any engine.
+/// Binds the outcome of a delivery attempt to [`FINISH`], for any engine.
 macro_rules! finish {
     ($leased:expr, $outcome:expr) => {{
         let leased: &tollgate_storage::LeasedDelivery = $leased;
@@ -69,7 +69,7 @@ macro_rules! finish {
 
 pub(crate) use {claim, finish};
 
-/// The columns that a delivery attempt changes.
+/// Columns of `job` that a delivery attempt changes.
 pub(crate) struct AttemptResult {
     pub(crate) state: DeliveryState,
     pub(crate) failure: Option<String>,
@@ -93,19 +93,19 @@ impl From<DeliveryOutcome> for AttemptResult {
     }
 }
 
-/// Reads the number of attempts from a column.
+/// Converts a column to the number of attempts.
 pub(crate) fn attempts_from(column: i64) -> Result<u32> {
     u32::try_from(column).map_err(|_| corrupt(format!("invalid attempt count {column}")))
 }
 
-/// Reads the number of a secret from its column; the first one if there is none.
+/// Converts a column to the number of a secret. Returns 1, the first secret, if there is no row.
 pub(crate) fn secret_from(column: Option<i64>) -> Result<u32> {
     let number = column.unwrap_or(1);
     u32::try_from(number).map_err(|_| corrupt(format!("invalid secret number {number}")))
 }
 
 columns! {
-    /// The delivery columns of a row of `job`.
+    /// Delivery columns of a row of `job`.
     pub(crate) struct DeliveryColumns {
         webhook_state: String,
         webhook_attempts: i64,

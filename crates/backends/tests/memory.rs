@@ -98,7 +98,8 @@ impl Oracle {
         counted.map(|(_, amount)| amount).sum()
     }
 
-    /// The expected decision for `wanted`, which is counted if `leaves` is given and it fits.
+    /// Returns the expected decision for `wanted`, which is counted if `leaves` is given and it
+    /// fits.
     fn decide(&mut self, wanted: u64, limit: u64, now: u64, leaves: Option<u64>) -> Decision {
         let allowed = self.total(now) + wanted <= limit;
         if let (true, Some(leaves)) = (allowed, leaves) {
@@ -127,12 +128,12 @@ impl Oracle {
     }
 }
 
-/// The time at which an amount counted by the second leaves the window.
+/// Returns the time at which an amount counted by the second leaves the window.
 fn end_of_its_second(now: u64) -> u64 {
     (now / SECOND + 61) * SECOND
 }
 
-/// Time steps, including the edges of seconds and of the minute.
+/// Generates time steps, including the edges of seconds and of the minute.
 fn step() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => Just(0),

@@ -33,12 +33,12 @@ use tollgate_types::clock::ManualClock;
 
 use database::TestDatabase;
 
-/// The suite that every engine passes.
+/// Conformance suite of the storage ports.
 mod conformance {
     tollgate_storage::conformance_tests!(crate::run);
 }
 
-/// The ledger suite on a node that leases every balance.
+/// Ledger part of the conformance suite, on a node that leases the credits of every account.
 mod leasing {
     tollgate_storage::ledger_conformance_tests!(crate::run_leasing);
 }
@@ -49,7 +49,7 @@ fn run(case: impl FnOnce(Factory) -> BoxFuture<()>) {
 
 fn run_leasing(case: impl FnOnce(Factory) -> BoxFuture<()>) {
     let dir = tempfile::tempdir().unwrap();
-    // The clock stands still, so no hold of the suite expires.
+    // The clock does not advance, so that no hold of the suite expires.
     let clock = Arc::new(ManualClock::at(Timestamp::from_micros(0)));
     let mut leases = LeaseConfig::new(dir.path().join("leases"), Duration::from_secs(60), clock);
     leases.busy_calls = 1;

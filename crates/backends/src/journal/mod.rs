@@ -1,8 +1,8 @@
-//! The journal: an append-only file of ledger changes that are not in the database yet. It survives
+//! The journal: append-only files with ledger changes that are not in the database yet. It survives
 //! the death of the process.
 //!
-//! [`Journal::append`] numbers a record, writes it to the file and queues it for the database in
-//! one step, so file and queue have the same order. A thread syncs the file to disk every few
+//! [`Journal::append`] numbers a record, writes it to the file and queues it for the database under
+//! one lock, so that file and queue have the same order. A thread syncs the file to disk every few
 //! milliseconds.
 
 pub(crate) mod record;
@@ -25,59 +25,59 @@ use crate::ids::lock;
 use record::{Frame, Hold, Shrink, Week, Window};
 use segment::{Installation, Segment};
 
-/// Maximum number of records that wait for the database. Beyond it new holds are refused.
+/// Maximum number of records that wait for the database. Beyond it, the journal accepts no records.
 const MAX_PENDING: usize = 250_000;
 
 /// A record queued for the database.
 pub(crate) enum Entry {
-    /// A hold was taken.
+    /// A hold was created.
     Hold {
-        /// The sequence number of the hold's record.
+        /// Sequence number of the hold's record.
         seq: u64,
-        /// Its terms at the time it was taken.
+        /// Terms of the hold when it was created.
         hold: Arc<Hold>,
     },
     /// A hold was resolved.
     Settle {
-        /// The sequence number of the settlement's record.
+        /// Sequence number of the settlement's record.
         seq: u64,
         /// Sequence number of the hold; zero if it was read from the database.
         hold_seq: u64,
-        /// The terms of the hold.
+        /// Terms of the hold.
         hold: Arc<Hold>,
         /// The settlement; its charge is capped at the held amount.
         settlement: Settlement,
-        /// Whether the week of the hold's plan is still open.
+        /// State of the hold's week at the time of the settlement.
         week: Week,
     },
     /// A week of a plan was opened.
     Window {
-        /// The sequence number of the week's record.
+        /// Sequence number of the week's record.
         seq: u64,
         /// The closed week, if any, and the opened one.
         window: Window,
     },
     /// A charge was refunded.
     Refund {
-        /// The sequence number of the refund's record.
+        /// Sequence number of the refund's record.
         seq: u64,
         /// The refund as stored.
         refund: Refund,
     },
     /// A part of a hold was released early.
     Shrink {
-        /// The sequence number of the release's record.
+        /// Sequence number of the release's record.
         seq: u64,
         /// Sequence number of the hold; zero if it was read from the database.
         hold_seq: u64,
-        /// The terms of the hold, with the amount released before.
+        /// Terms of the hold before this release.
         hold: Arc<Hold>,
-        /// The amount released now.
+        /// The early release.
         shrink: Shrink,
     },
 }
 
-/// Appends records to segments; one lock orders them.
+/// Appends records to segments. One lock orders the records.
 pub(crate) struct Journal {
     dir: PathBuf,
     installation: Installation,
@@ -85,7 +85,7 @@ pub(crate) struct Journal {
     sync_after: Duration,
     queues: bool,
     fatal: Arc<Fatal>,
-    /// The number of the next segment.
+    /// Number of the next segment.
     next_segment: AtomicU64,
     tail: Mutex<Tail>,
     full: Mutex<VecDeque<FullSegment>>,
@@ -108,7 +108,7 @@ struct Tail {
     closed: bool,
 }
 
-/// A full segment, removed once its records are in the database.
+/// A full segment. It is removed when all its records are in the database.
 struct FullSegment {
     path: PathBuf,
     last: u64,
@@ -117,22 +117,22 @@ struct FullSegment {
 pub(crate) struct JournalConfig {
     /// Directory of the segments.
     pub(crate) dir: PathBuf,
-    /// The database that the segments belong to.
+    /// Installation of the database that the segments belong to.
     pub(crate) installation: Installation,
-    /// The first sequence number.
+    /// Sequence number of the first record.
     pub(crate) next: u64,
-    /// Size of a segment.
+    /// Size of a segment in bytes.
     pub(crate) segment_bytes: usize,
     /// Maximum delay between a record and its sync to disk.
     pub(crate) sync_after: Duration,
     /// Whether records are queued for a database ([`Journal::take_pending`]).
     pub(crate) queues: bool,
-    /// Receives disk failures.
+    /// Recorder of fatal failures: failed syncs and panics of the sync thread.
     pub(crate) fatal: Arc<Fatal>,
 }
 
 impl Journal {
-    /// Creates the first segment of a journal in its directory.
+    /// Creates a journal and its first segment in the configured directory.
     pub(crate) fn create(config: JournalConfig) -> Result<Journal> {
         let next_segment = AtomicU64::new(config.next + 1);
         let segment = Segment::create(
@@ -166,8 +166,9 @@ impl Journal {
         })
     }
 
-    /// Appends the record that `entry` makes and queues it for the database. Returns its sequence
-    /// number and the length of the queue. Returns `Unavailable` if nothing was written.
+    /// Appends the record that `entry` returns for its sequence number, and queues it for the
+    /// database. Returns the sequence number and the length of the queue. Returns `Unavailable` if
+    /// nothing was written.
     pub(crate) fn append(&self, entry: impl FnOnce(u64) -> Entry) -> Result<(u64, usize)> {
         let mut tail = lock(&self.tail);
         let tail = &mut *tail;
@@ -197,7 +198,7 @@ impl Journal {
         Ok((seq, tail.pending.len()))
     }
 
-    /// Switches to another segment that has `record` bytes free.
+    /// Switches to another segment that has at least `record` bytes free.
     #[cold]
     fn change_segment(&self, tail: &mut Tail, record: usize) -> Result<()> {
         let spare = tail.spare.take().filter(|spare| spare.has_capacity(record));
@@ -236,35 +237,37 @@ impl Journal {
         Err(StorageError::new(StorageErrorKind::Unavailable, why))
     }
 
-    /// Takes the queued records; `recycled` is an empty list whose memory is reused.
+    /// Returns the queued records and replaces the queue by `recycled`, an empty list whose memory
+    /// is reused.
     pub(crate) fn take_pending(&self, recycled: Vec<Entry>) -> Vec<Entry> {
         std::mem::replace(&mut lock(&self.tail).pending, recycled)
     }
 
-    /// The number of queued records.
+    /// Returns the number of queued records.
     pub(crate) fn pending(&self) -> usize {
         lock(&self.tail).pending.len()
     }
 
-    /// The sequence number of the last record.
+    /// Returns the sequence number of the last record.
     pub(crate) fn last(&self) -> u64 {
         lock(&self.tail).next - 1
     }
 
-    /// Refuses all further records.
+    /// Closes the journal: all further records are refused.
     pub(crate) fn close(&self) {
         lock(&self.tail).closed = true;
     }
 
-    /// Creates the next segment if it will be needed soon, and removes segments whose records are
-    /// all below `needed`.
+    /// Creates the next segment if the current one is half full, and removes segments whose
+    /// sequence numbers are all below `needed`.
     pub(crate) fn tidy(&self, needed: u64) -> io::Result<()> {
         let wants_spare = {
             let tail = lock(&self.tail);
             tail.spare.is_none() && tail.segment.is_half_full()
         };
         if wants_spare {
-            // The file is created outside the lock; concurrent records still go to the old one.
+            // The file is created outside the lock; concurrent records are still appended to the
+            // current segment.
             let spare = self.make_segment(0)?;
             if let Some(unused) = lock(&self.tail).spare.replace(spare) {
                 fs::remove_file(unused.path)?;
@@ -279,7 +282,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Removes every segment. Nothing may be appended afterwards.
+    /// Removes all segments. Afterwards no record may be appended.
     pub(crate) fn remove(&self) -> io::Result<()> {
         for segment in lock(&self.full).drain(..) {
             fs::remove_file(segment.path)?;
@@ -304,12 +307,12 @@ impl Journal {
                     journal.fatal.report("the thread that syncs the journal panicked");
                 }
             })?;
-        // It is set once: the journal is started once.
+        // `set` cannot fail: the thread is started once.
         let _ = self.syncer.set(handle.thread().clone());
         Ok(handle)
     }
 
-    /// Stops the thread after a last sync.
+    /// Stops the sync thread after a last sync.
     pub(crate) fn stop_syncer(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         self.wake_syncer();
@@ -327,7 +330,7 @@ impl Journal {
             if self.dirty.swap(false, Ordering::AcqRel) {
                 self.sync();
                 if !stopped {
-                    // Records that arrive meanwhile share the sync.
+                    // Records that are appended during the pause share the next sync.
                     thread::sleep(self.sync_after);
                 }
             } else if stopped {
@@ -347,7 +350,7 @@ impl Journal {
         };
         for file in files {
             if let Err(error) = file.sync_data() {
-                // After a failed sync the contents of the disk are unknown.
+                // After a failed sync, the state of the data on disk is unknown.
                 self.broken.store(true, Ordering::SeqCst);
                 self.fatal
                     .report(format!("cannot sync the journal to disk: {error}"));
@@ -356,7 +359,7 @@ impl Journal {
     }
 }
 
-/// An I/O error as `Unavailable`.
+/// Converts an I/O error to `Unavailable`.
 pub(crate) fn unavailable(error: io::Error) -> StorageError {
     StorageError::new(StorageErrorKind::Unavailable, error)
 }

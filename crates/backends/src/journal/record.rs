@@ -15,14 +15,13 @@ use tollgate_types::{
     AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, SubscriptionId, Timestamp, Unit, Usage,
 };
 
-/// Bytes before the body.
+/// Size of a frame before its body, in bytes: length and CRC-32.
 const FRAME_HEAD: usize = 8;
 const HOLD: u8 = 1;
 const SETTLE: u8 = 2;
-/// A settlement with all token classes; `SETTLE` holds only the first ones.
+/// A settlement with all token classes. A `SETTLE` record has only the first [`BASE_CLASSES`].
 const SETTLE_WIDE: u8 = 3;
-/// Number of token classes in a `SETTLE` record: the original ones. Classes added later are zero in
-/// it.
+/// Number of token classes in a `SETTLE` record. Classes that were added later are zero.
 const BASE_CLASSES: usize = 7;
 // Records with a plan have separate kinds, so journals of versions without plans stay readable.
 const HOLD_WITH_PLAN: u8 = 4;
@@ -37,7 +36,7 @@ const SETTLE_ALL_UNITS: u8 = 9;
 const SETTLE_ALL_UNITS_IN_CLOSED_WEEK: u8 = 10;
 const SHRINK: u8 = 11;
 
-/// A hold that was taken.
+/// A hold on credits, on a plan's allowance, or on both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
     pub(crate) account: AccountId,
@@ -52,72 +51,72 @@ pub(crate) struct Hold {
     pub(crate) expires_at: Timestamp,
     /// The plan that applies, and the part of the amount that its allowance pays.
     pub(crate) plan: Option<Box<PlanShare>>,
-    /// The lease that the hold was taken from. Leases exist only on PostgreSQL, and their holds
-    /// have no plan.
+    /// The lease from which the hold was taken. Only PostgreSQL has leases, and their holds have no
+    /// plan.
     pub(crate) lease: Option<TransferId>,
-    /// The credits released early. A new hold has released none.
+    /// Credits released early; zero for a new hold.
     pub(crate) returned: Returned,
 }
 
-/// Credits that a hold released before it was resolved.
+/// Credits that a hold has released before its settlement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Returned {
     pub(crate) amount: Credits,
     pub(crate) times: u8,
 }
 
-/// A part of a hold is released early.
+/// An early release of a part of a hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shrink {
     pub(crate) account: AccountId,
     pub(crate) hold: HoldId,
-    /// Credits released now.
+    /// Credits that this release returns.
     pub(crate) amount: Credits,
-    /// Total released early, this part included.
+    /// Total of the hold's early releases, including this one.
     pub(crate) returned: Returned,
     pub(crate) at: Timestamp,
 }
 
-/// A hold's share of an allowance.
+/// The plan that pays for a part of a hold, and that part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlanShare {
     pub(crate) plan: PlanUse,
     pub(crate) allowance: Credits,
 }
 
-/// The split of a resolved hold, in nano-credits.
+/// Distribution of a resolved hold, in nano-credits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Split {
-    /// Paid from credits.
+    /// Amount paid from credits.
     pub(crate) paid: i64,
-    /// Paid from the allowance.
+    /// Amount paid from the allowance.
     pub(crate) included: i64,
-    /// Released to credits.
+    /// Amount released to credits.
     pub(crate) released: i64,
-    /// Returned to the allowance.
+    /// Amount returned to the allowance.
     pub(crate) returned: i64,
     /// Unused allowance of a closed week, which is lost.
     pub(crate) breakage: i64,
 }
 
 impl Hold {
-    /// The part that the allowance holds, in nano-credits.
+    /// Returns the part that is held from the allowance, in nano-credits.
     pub(crate) fn allowance(&self) -> i64 {
         self.plan.as_ref().map_or(0, |share| share.allowance.nanos())
     }
 
-    /// The part taken from credits, in nano-credits.
+    /// Returns the part that was initially held from credits, in nano-credits.
     pub(crate) fn credits(&self) -> i64 {
         self.amount.nanos() - self.allowance()
     }
 
-    /// The amount held now, in nano-credits.
+    /// Returns the amount that is still held, in nano-credits.
     pub(crate) fn held(&self) -> i64 {
         self.amount.nanos() - self.returned.amount.nanos()
     }
 
-    /// The early release that leaves only `needed` held. `None` if there is nothing to release or
-    /// `MAX_EARLY_RELEASES` is reached.
+    /// Returns the early release after which only `needed` is held. Only credits are released, not
+    /// the allowance. `None` if there is nothing to release or `MAX_EARLY_RELEASES` is reached.
     pub(crate) fn shrink(&self, needed: Credits, at: Timestamp) -> Option<Shrink> {
         let beyond = self.held() - needed.nanos().max(0);
         let amount = beyond.min(self.held() - self.allowance());
@@ -134,7 +133,7 @@ impl Hold {
         })
     }
 
-    /// The hold after this early release.
+    /// Returns the hold after this early release.
     pub(crate) fn after(&self, shrink: &Shrink) -> Hold {
         Hold {
             returned: shrink.returned,
@@ -142,7 +141,8 @@ impl Hold {
         }
     }
 
-    /// Splits the held amount for a charge, which must not exceed it. The allowance pays first.
+    /// Distributes the held amount for a charge, which must not exceed the held amount. The
+    /// allowance pays first.
     pub(crate) fn split(&self, charge: Credits, week: Week) -> Split {
         let included = charge.nanos().min(self.allowance());
         let paid = charge.nanos() - included;
@@ -158,7 +158,7 @@ impl Hold {
     }
 }
 
-/// The state of a hold's week at the time of its settlement.
+/// State of a hold's week at the time of its settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Week {
     /// The hold has no week, or the week is still open.
@@ -167,14 +167,14 @@ pub(crate) enum Week {
     Closed,
 }
 
-/// A week was opened, and the previous one closed.
+/// The start of a week, which closes the previous week.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) account: AccountId,
     pub(crate) subscription: SubscriptionId,
-    /// The number of the closed week and the allowance that was left in it.
+    /// Number of the closed week, and the allowance that was left in it.
     pub(crate) closed: Option<(i64, Credits)>,
-    /// The number of the opened week and its allowance.
+    /// Number of the opened week, and its allowance.
     pub(crate) opened: (i64, Credits),
     pub(crate) at: Timestamp,
 }
@@ -199,7 +199,7 @@ impl From<NewHold> for Hold {
     }
 }
 
-/// Settles a call with an unknown result free of charge.
+/// Returns a settlement without charge, for a call whose outcome is unknown.
 pub(crate) fn crashed((account, hold): crate::ids::HoldKey, now: Timestamp) -> Settlement {
     Settlement::free(account, hold, Outcome::Crashed, now)
 }
@@ -207,7 +207,7 @@ pub(crate) fn crashed((account, hold): crate::ids::HoldKey, now: Timestamp) -> S
 /// A decoded record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// A hold was taken.
+    /// A hold was created.
     Hold(Hold),
     /// A hold was resolved; the charge is at most the held amount.
     Settle(Settlement, Week),
@@ -219,7 +219,7 @@ pub(crate) enum Record {
     Shrink(Shrink),
 }
 
-/// An encoded record; its buffer is reused for the next one.
+/// An encoded record. The buffer is reused for the next record.
 #[derive(Default)]
 pub(crate) struct Frame(Vec<u8>);
 
@@ -321,7 +321,7 @@ impl Frame {
         self.number(amount.nanos());
     }
 
-    /// The encoded bytes, frame head included.
+    /// Returns the encoded record, frame head included.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -372,11 +372,11 @@ pub(crate) enum NextRecord {
     Record(u64, Record),
     /// A complete frame whose body cannot be decoded.
     Unknown,
-    /// No frame; `torn` is the number of bytes left that form none.
+    /// No frame follows. `torn` is the number of remaining bytes; zero if they are unused.
     End { torn: usize },
 }
 
-/// Reads one record and advances past it.
+/// Reads the next record and advances `bytes` past it.
 pub(crate) fn read(bytes: &mut &[u8]) -> NextRecord {
     let Some((body, rest)) = frame(bytes) else {
         let torn = if is_unused(bytes) { 0 } else { bytes.len() };
@@ -389,7 +389,7 @@ pub(crate) fn read(bytes: &mut &[u8]) -> NextRecord {
     }
 }
 
-/// Whether no record starts here: the first bytes of a record are written last, and its length is
+/// Whether no record starts here. The first bytes of a record are written last, and its length is
 /// never zero.
 fn is_unused(bytes: &[u8]) -> bool {
     bytes.iter().take(size_of::<u32>()).all(|byte| *byte == 0)
@@ -399,7 +399,7 @@ fn frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let (crc, rest) = rest.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
-    // Unwritten bytes are zeros; they form no frame.
+    // Unwritten bytes are zeros, which are not a frame.
     let (body, rest) = rest
         .split_at_checked(length)
         .filter(|(body, _)| !body.is_empty())?;
@@ -594,8 +594,8 @@ mod tests {
         }
     }
 
-    /// Columns: allowance of a hold of 10, charge, week, and paid, included, released, returned,
-    /// broken.
+    /// Columns: allowance part of a hold of 10, charge, week, and the expected split: paid,
+    /// included, released, returned, breakage.
     #[test]
     fn allowance_pays_first_and_parts_return_to_their_source() {
         for (allowance, charge, week, [paid, included, released, returned, breakage]) in [
@@ -620,8 +620,8 @@ mod tests {
         }
     }
 
-    /// Columns: allowance of a hold of 10, released before, needed, expected release. Only credits
-    /// are released.
+    /// Columns: allowance part of a hold of 10, amount released before, needed amount, expected
+    /// release. Only credits are released.
     #[test]
     fn unneeded_credits_are_released_once() {
         for (allowance, before, needed, expected) in [
@@ -787,7 +787,7 @@ mod tests {
             ..settlement()
         };
         let wide = Frame::default().settle(2, &hour, Week::Open).to_vec();
-        // Records without the added classes keep their original length.
+        // Records without the added classes have their original length.
         assert_eq!(wide.len(), base.len() + size_of::<i64>());
         let kind = |frame: &[u8]| frame[FRAME_HEAD + size_of::<u64>()];
         assert_eq!((kind(&base), kind(&wide)), (SETTLE, SETTLE_WIDE));

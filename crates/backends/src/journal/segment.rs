@@ -4,7 +4,7 @@
 //! (u32).
 //!
 //! A file has its full size from the start and is written through a shared memory mapping. A record
-//! copied there survives the death of the process, as after a write call, without the call.
+//! in the mapping survives the death of the process, like written data, but needs no system call.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -21,13 +21,13 @@ use crate::journal::record::{NextRecord, Record, read};
 const MAGIC: [u8; 8] = *b"TGJRNL\0\x01";
 const HEADER: usize = 28;
 
-/// The database that a journal belongs to.
+/// Random id of the database that a journal belongs to.
 pub(crate) type Installation = [u8; 16];
 
 /// A segment that accepts records.
 pub(crate) struct Segment {
     pub(crate) path: PathBuf,
-    /// The mapped file, needed for syncing.
+    /// The mapped file, which the journal's thread syncs.
     pub(crate) file: Arc<File>,
     map: MmapMut,
     length: usize,
@@ -36,14 +36,15 @@ pub(crate) struct Segment {
 /// The segments of an earlier run.
 #[derive(Default)]
 pub(crate) struct ReplayedSegments {
-    /// All segments, oldest first, each with whether it is damaged.
+    /// All segments, oldest first. The flag is true for a damaged segment.
     pub(crate) segments: Vec<(PathBuf, bool)>,
-    /// The largest sequence number that was read.
+    /// Largest sequence number that was read; 0 if there is no record.
     pub(crate) last: u64,
 }
 
 impl Segment {
-    /// Creates a segment of this size in bytes, durably. The number in the name orders segments.
+    /// Creates a segment with a size of `bytes` and syncs it to disk. The segments are ordered by
+    /// `number`, which is part of the file name.
     pub(crate) fn create(
         dir: &Path,
         installation: Installation,
@@ -70,17 +71,17 @@ impl Segment {
         })
     }
 
-    /// The size of a segment that holds one record of this many bytes.
+    /// Returns the size of a segment that holds one record of this length, in bytes.
     pub(crate) const fn size_for(record: usize) -> usize {
         HEADER + record
     }
 
-    /// Appends a record; returns false if it does not fit.
+    /// Appends a record; returns false and writes nothing if the record does not fit.
     pub(crate) fn append(&mut self, record: &[u8]) -> bool {
         let Some(place) = self.map.get_mut(self.length..self.length + record.len()) else {
             return false;
         };
-        // The first bytes are written last: a record that the process did not finish has length
+        // The first bytes are written last. If the process dies before that, the record has length
         // zero.
         let (first, rest) = place.split_at_mut(record.len().min(size_of::<u32>()));
         rest.copy_from_slice(&record[first.len()..]);
@@ -95,13 +96,13 @@ impl Segment {
         self.map.len() - self.length >= record
     }
 
-    /// Whether the next segment should be created.
+    /// Whether half of the segment is used, so that the next segment should be created.
     pub(crate) fn is_half_full(&self) -> bool {
         self.length >= self.map.len() / 2
     }
 }
 
-/// Fills the file with zeros. The disk space is then allocated, and a later sync only writes data.
+/// Fills the file with zeros. This allocates the disk space, so that a later sync writes only data.
 fn fill(mut file: &File, bytes: usize) -> io::Result<()> {
     let zeros = [0; 64 << 10];
     let mut left = bytes;
@@ -123,8 +124,10 @@ fn map(file: &File) -> io::Result<MmapMut> {
     unsafe { MmapMut::map_mut(file) }
 }
 
-/// Visits every record of earlier runs, in order. Of a segment that ends within a record, the
-/// complete records are read.
+/// Visits all records of earlier runs, in order. If a segment ends within a record, its complete
+/// records are visited.
+///
+/// Returns `Corrupt` for a segment of another database and for an unknown record type.
 pub(crate) fn replay(
     dir: &Path,
     installation: Installation,
@@ -134,8 +137,7 @@ pub(crate) fn replay(
     for path in segments(dir).map_err(unreadable)? {
         let bytes = fs::read(&path).map_err(unreadable)?;
         let mut rest = match bytes.split_at_checked(HEADER) {
-            // The process died while it created the file: the header is written after the file has
-            // its size.
+            // The process died while it created the file: the header is written after the zeros.
             _ if bytes.iter().all(|byte| *byte == 0) => &[],
             Some((head, rest)) => {
                 check_header(&path, head, installation)?;
@@ -162,7 +164,7 @@ pub(crate) fn replay(
     Ok(found)
 }
 
-/// Removes the segments of an earlier run; damaged ones are only renamed.
+/// Removes the segments of an earlier run. Damaged segments are renamed instead.
 pub(crate) fn remove(dir: &Path, found: &ReplayedSegments) -> io::Result<()> {
     for (path, damaged) in &found.segments {
         if *damaged {
@@ -186,7 +188,7 @@ fn segments(dir: &Path) -> io::Result<Vec<PathBuf>> {
             paths.push(path);
         }
     }
-    // Names sort like numbers because the number has leading zeros.
+    // The number has leading zeros, so the order of names is the order of numbers.
     paths.sort();
     Ok(paths)
 }

@@ -8,7 +8,7 @@ use tollgate_storage::Decision;
 use super::seconds::Seconds;
 use super::{WINDOW, Window, decide};
 
-/// Above this limit requests are counted by the second, to bound the memory of the log.
+/// Limit above which requests are counted by the second, to bound the memory for their times.
 const MAX_LOGGED_REQUESTS: u64 = 10_000;
 
 /// Requests of the last minute.
@@ -27,7 +27,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Counts a request if it fits.
+    /// Counts a request if the limit allows it, and returns the decision.
     pub(super) fn admit(&mut self, limit: u64, now: u64) -> Decision {
         self.advance(now);
         self.reshape(limit, now);
@@ -45,7 +45,7 @@ impl Requests {
         }
     }
 
-    /// The decision for one request, without counting it.
+    /// Returns the decision for one request, without counting it.
     pub(super) fn peek(&mut self, limit: u64, now: u64) -> Decision {
         self.advance(now);
         decide(self, 1, limit, now)
@@ -73,8 +73,9 @@ impl Requests {
         }
     }
 
-    /// Converts to the form that the limit needs. Converted from seconds to times, each request
-    /// counts as admitted at the end of its second, which is never too early.
+    /// Converts to the representation that the limit requires. If seconds are converted to times,
+    /// each request has the end of its second as its time, so that it never leaves the window too
+    /// early.
     fn reshape(&mut self, limit: u64, now: u64) {
         match self {
             Requests::Log(times) if limit > MAX_LOGGED_REQUESTS => {

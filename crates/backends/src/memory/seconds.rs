@@ -6,17 +6,17 @@ use super::Window;
 
 const SECOND: u64 = 1_000_000;
 
-/// The running second and the 60 before it. With 60 slots, a late count would leave the window up
-/// to a second before it is a minute old.
+/// Number of stored seconds: the current one and the 60 before it. With 60, an amount counted late
+/// in a second would leave the window up to a second too early.
 const SLOTS: usize = 61;
 
-/// Counts of the last 61 seconds, including the running one.
+/// Amounts of the last 61 seconds, including the current one.
 #[derive(Clone, Debug)]
 pub(super) struct Seconds {
     counts: [u64; SLOTS],
     total: u64,
     running: u64,
-    /// All earlier seconds are zero.
+    /// A second before which all amounts are zero.
     oldest: u64,
 }
 
@@ -45,9 +45,9 @@ impl Seconds {
         left
     }
 
-    /// Adds an amount to the running second.
+    /// Adds an amount to the current second.
     pub(super) fn add(&mut self, amount: u64) {
-        // The total saturates, so no second overflows either.
+        // The total saturates, so that no second overflows either.
         let amount = amount.min(u64::MAX - self.total);
         if self.total == 0 {
             self.oldest = self.running;
@@ -65,7 +65,8 @@ impl Seconds {
         taken
     }
 
-    /// The oldest non-empty second. Empty seconds are skipped once, not at every call.
+    /// Returns the oldest non-empty second and stores it, so that later calls skip the empty
+    /// seconds before it.
     pub(super) fn oldest(&mut self) -> Option<u64> {
         let found = self
             .oldest_first()
@@ -74,13 +75,13 @@ impl Seconds {
         Some(found)
     }
 
-    /// Seconds that may be non-empty, oldest first.
+    /// Returns the seconds that may be non-empty, oldest first.
     fn oldest_first(&self) -> std::ops::RangeInclusive<u64> {
         let first = self.running.saturating_sub(SLOTS as u64 - 1);
         first.max(self.oldest)..=self.running
     }
 
-    /// The last microsecond of each non-empty second with its count, oldest first.
+    /// Returns the last microsecond of each non-empty second with its amount, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.oldest_first()
             .map(|second| ((second + 1) * SECOND - 1, self.counts[slot(second)]))
@@ -115,7 +116,7 @@ fn slot(second: u64) -> usize {
     (second % SLOTS as u64) as usize
 }
 
-/// Time until this second is no longer among the last 61.
+/// Returns the time until this second is no longer among the last 61.
 fn leaves(second: u64, now: u64) -> Duration {
     Duration::from_micros(((second + SLOTS as u64) * SECOND).saturating_sub(now))
 }

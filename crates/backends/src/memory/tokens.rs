@@ -1,32 +1,32 @@
 //! The token window of an account: tokens are reserved before a call and corrected after it.
 //!
-//! A reservation counts in the second in which it was made, until it is corrected or a minute old.
-//! Used tokens count in the second of the correction. A correction names no reservation: it applies
-//! to the oldest uncorrected one, inside the window or not. If calls end in another order than they
-//! started, the window temporarily holds too much, never too little.
+//! A reservation counts in the second in which it was made, until it is corrected or leaves the
+//! window. Used tokens count in the second of the correction. A correction does not identify its
+//! reservation: it applies to the oldest uncorrected ones, inside the window or not. If calls end
+//! in another order than they started, the window temporarily counts too much, never too little.
 
 use tollgate_storage::Decision;
 
 use super::seconds::Seconds;
 use super::{Window, decide};
 
-/// Retention of a reservation that left the window, in an otherwise idle account. No call lasts
-/// this long.
+/// Time after which uncorrected reservations of an idle account are discarded, in microseconds. No
+/// call lasts this long.
 const MAX_CALL_MICROS: u64 = 3_600_000_000;
 
 /// Tokens of the last minute.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tokens {
     counted: Seconds,
-    /// The uncorrected part of `counted`.
+    /// The part of `counted` that is not corrected yet.
     pending: Seconds,
-    /// Uncorrected reservations that left the window.
+    /// Sum of the uncorrected reservations that left the window.
     pending_outside: u64,
     last_reserved: u64,
 }
 
 impl Tokens {
-    /// Counts the tokens if they fit.
+    /// Counts the tokens if the limit allows them, and returns the decision.
     pub(super) fn reserve(&mut self, tokens: u64, limit: u64, now: u64) -> Decision {
         self.advance(now);
         let before = decide(&self.counted, tokens, limit, now);
@@ -42,7 +42,7 @@ impl Tokens {
         }
     }
 
-    /// Replaces a reservation by the used tokens.
+    /// Replaces reserved tokens by the used tokens.
     pub(super) fn correct(&mut self, reserved: u64, used: u64, now: u64) {
         self.advance(now);
         let outside = reserved.min(self.pending_outside);
@@ -58,7 +58,7 @@ impl Tokens {
         self.counted.add(used);
     }
 
-    /// The decision for one token, without counting it.
+    /// Returns the decision for one token, without counting it.
     pub(super) fn peek(&mut self, limit: u64, now: u64) -> Decision {
         self.advance(now);
         decide(&self.counted, 1, limit, now)

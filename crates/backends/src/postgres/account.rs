@@ -1,4 +1,4 @@
-//! Tenant accounts.
+//! Implements [`AccountStore`] on PostgreSQL.
 
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ impl AccountStore for Accounts {
     }
 }
 
-/// Counts running calls, held by the account or by a lease of a node.
+/// Counts the account's holds and its leases with running calls.
 const OPEN_CALLS: &str = "SELECT (SELECT count(*) FROM hold WHERE account_id = $1)
     + (SELECT count(*) FROM lease WHERE account_id = $1 AND in_flight > 0) AS open";
 

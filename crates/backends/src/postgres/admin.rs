@@ -1,4 +1,4 @@
-//! Administrators.
+//! Implements [`AdminStore`] on PostgreSQL.
 
 use std::sync::Arc;
 

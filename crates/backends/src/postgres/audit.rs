@@ -1,5 +1,5 @@
-//! Audits of the ledger in one snapshot. Ten tables are read in parallel in account order, so a
-//! ledger of any size needs little memory.
+//! Audits of the ledger in one snapshot. The rows of ten tables are read in account order and
+//! merged by account, so that the memory use does not depend on the size of the ledger.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,7 @@ use crate::rows::{
     LotColumns, PriceColumns, RefundColumns, UsageColumns, link_from, plan_from, version_from,
 };
 
-/// Number of rows sent together.
+/// Number of items sent to the visitor together.
 const CHUNK: usize = 1000;
 
 enum AuditItem {
@@ -44,7 +44,8 @@ enum AuditItem {
     Unreadable(String),
 }
 
-/// Reads on the engine's runtime; visits on the caller's.
+/// Passes the rows of one account or of all accounts to a visitor. The engine's runtime reads the
+/// rows; the caller's runtime executes the visitor.
 pub(super) async fn show(
     pool: &Pool,
     account: Option<AccountId>,
@@ -86,7 +87,7 @@ async fn read(
 ) -> Result<()> {
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
     let mut transaction = connection.begin_with(begin).await.map_err(while_running)?;
-    // A long audit holds no lock that blocks other transactions.
+    // A long audit holds no lock that blocks other transactions, so it needs no timeouts.
     for setting in [
         "SET LOCAL statement_timeout = 0",
         "SET LOCAL idle_in_transaction_session_timeout = 0",
@@ -116,7 +117,8 @@ async fn read_prices(connection: &mut PgConnection, out: &mut Chunks) -> Result<
     Ok(())
 }
 
-/// The cursor of each table is at the first row of the next account.
+/// Reads the ledgers account by account. Before each account, the cursor of each table is at the
+/// first row of that account or of a later one.
 async fn read_ledgers(
     connection: &mut PgConnection,
     only: Option<AccountId>,
@@ -158,7 +160,8 @@ async fn read_ledgers(
     Ok(())
 }
 
-/// The table with the next row of this account; for equal entries the first table.
+/// Returns the table with the first row of this account; if several rows belong to the same entry,
+/// the first of their tables.
 async fn next_table(
     tables: &mut [Table],
     account: IdBytes,
@@ -176,11 +179,12 @@ async fn next_table(
     Ok(first.map(|(_, place)| place))
 }
 
-/// A table in account order. `{scope}` in `declare` is replaced by the filter.
+/// Source of rows in account order. `{scope}` in `declare` is replaced by the filter.
 struct Source {
     name: &'static str,
     declare: &'static str,
-    /// The column with the entry that a row belongs to.
+    /// Column with the id of the entry that a row belongs to; read for transfers, parts and usage
+    /// rows.
     entry: &'static str,
     fetch: &'static str,
     convert: fn(&PgRow) -> Result<AuditItem>,
@@ -318,7 +322,7 @@ static LINES: Source = Source {
     convert: |row| Ok(AuditItem::Line(rows::whole::<LineColumns, _>(row)?)),
 };
 
-/// A row of `transfer`.
+/// Parses a row of `transfer`.
 pub(super) fn transfer(row: &PgRow) -> Result<TransferRow> {
     let entry = rows::id(row, "entry_id")?;
     let subject = rows::name(row, "subject", |name| TransferSubject::parse(name, entry))?;
@@ -344,7 +348,7 @@ fn link(row: &PgRow, [sequence, previous, hash]: [&str; 3]) -> Result<Option<Lin
     )
 }
 
-/// An open cursor with fetched rows that are not visited yet.
+/// An open cursor with fetched rows that were not yet sent to the visitor.
 struct Table {
     source: &'static Source,
     rows: VecDeque<PgRow>,
@@ -372,8 +376,8 @@ impl Table {
         Ok(self.rows.pop_front())
     }
 
-    /// Visits the rows of this account; earlier rows belong to no account and are reported as
-    /// unreadable. Without an account, all remaining rows are unreadable.
+    /// Sends the rows of this account to the visitor. Earlier rows belong to no account and are
+    /// reported as unreadable. Without an account, all remaining rows are reported as unreadable.
     async fn show_up_to(
         &mut self,
         account: Option<IdBytes>,
@@ -388,7 +392,7 @@ impl Table {
         Ok(())
     }
 
-    /// The entry of the next row, if the row belongs to this account.
+    /// Returns the entry of the next row if the row belongs to this account.
     async fn entry_of(
         &mut self,
         account: IdBytes,
@@ -426,7 +430,7 @@ impl Table {
     }
 }
 
-/// Items on their way to the visitor, sent in chunks.
+/// Sender of items to the visitor, in chunks.
 struct Chunks {
     sender: mpsc::Sender<Vec<AuditItem>>,
     chunk: Vec<AuditItem>,
@@ -441,8 +445,8 @@ impl Chunks {
         }
     }
 
-    /// If the receiver is gone, the items are dropped; the reader checks for that after each
-    /// account.
+    /// Sends the current chunk. If the receiver was dropped, the items are dropped;
+    /// [`read_ledgers`] checks for that after each account.
     async fn send(&mut self) {
         let _ = self.sender.send(std::mem::take(&mut self.chunk)).await;
     }

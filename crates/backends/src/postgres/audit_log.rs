@@ -1,4 +1,4 @@
-//! The audit log.
+//! Implements [`AuditLog`] on PostgreSQL.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Lines of batches.
+//! Implements [`BatchStore`] on PostgreSQL.
 
 use std::sync::Arc;
 

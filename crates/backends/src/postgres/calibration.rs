@@ -1,4 +1,4 @@
-//! Calibrations.
+//! Implements [`CalibrationStore`] on PostgreSQL.
 
 use std::sync::Arc;
 
@@ -81,8 +81,8 @@ impl CalibrationStore for Calibrations {
     }
 }
 
-/// Counts and inserts under the account's lock, so that two concurrent fits cannot both use the
-/// last free place.
+/// Inserts a calibration if the account has fewer than `max`. The account's lock, which covers the
+/// count and the insertion, prevents concurrent fits from exceeding the limit.
 async fn insert(connection: &mut PgConnection, new: NewCalibration, max: u32) -> sqlx::Result<Insertion> {
     let account = id_bytes(new.account.as_u128());
     let mut transaction = connection.begin().await?;

@@ -3,12 +3,12 @@
 use sqlx::Error;
 use tollgate_storage::{StorageError, StorageErrorKind};
 
-/// A failure before a statement was sent: nothing was written.
+/// Converts a failure that occurred before a statement was sent: nothing was written.
 pub(super) fn before_running(error: Error) -> StorageError {
     StorageError::new(StorageErrorKind::Unavailable, error)
 }
 
-/// A failure while a statement ran.
+/// Converts a failure during a statement, which may have been executed.
 pub(super) fn while_running(error: Error) -> StorageError {
     let kind = match &error {
         Error::Database(database) => match database.code() {
@@ -24,15 +24,15 @@ pub(super) fn while_running(error: Error) -> StorageError {
     StorageError::new(kind, error)
 }
 
-/// Maps a SQLSTATE (PostgreSQL documentation, Appendix A). Codes `TG…` are raised by the functions
-/// of the schema. A statement that fails with an error is rolled back; only if the server ends the
-/// connection may it have been committed.
+/// Maps a SQLSTATE (PostgreSQL documentation, Appendix A). The functions of the schema raise codes
+/// of the form `TG…`. A statement that fails with an error is rolled back. Only a statement whose
+/// connection the server ended may have been committed.
 fn kind_of_code(code: &str) -> StorageErrorKind {
     match code {
         "TG404" | "23503" => StorageErrorKind::NotFound,
         // Unique violation, check violation, number out of range.
         "TG409" | "23505" | "23514" | "22003" => StorageErrorKind::Conflict,
-        // Cancelled by its timeout; the server shuts down or crashed.
+        // Statement, lock or transaction timeout; shutdown or crash of the server.
         "57014" | "55P03" | "57P01" | "57P02" | "25P03" => StorageErrorKind::Timeout,
         // Serialization failure, deadlock, a server that became a standby or is starting.
         "40001" | "40P01" | "25006" | "57P03" => StorageErrorKind::Unavailable,
@@ -46,7 +46,7 @@ fn kind_of_code(code: &str) -> StorageErrorKind {
     }
 }
 
-/// An invalid stored value as `Corrupt`.
+/// Creates a `Corrupt` error for an invalid stored value.
 pub(super) fn corrupt(what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StorageError {
     StorageError::new(StorageErrorKind::Corrupt, what)
 }

@@ -1,4 +1,4 @@
-//! Files of accounts.
+//! Implements [`FileStore`] on PostgreSQL.
 
 use std::sync::Arc;
 
@@ -101,8 +101,8 @@ impl FileStore for Files {
     }
 }
 
-/// Sums and inserts under the account's lock, so that two concurrent uploads cannot both use the
-/// last free capacity.
+/// Inserts a file if the account stays within `max`. The account's lock, which covers the sum and
+/// the insertion, prevents concurrent uploads from exceeding the limit.
 async fn insert(connection: &mut PgConnection, file: FileRecord, max: FileUse) -> sqlx::Result<Insertion> {
     let account = id_bytes(file.account.as_u128());
     let mut transaction = connection.begin().await?;

@@ -1,4 +1,4 @@
-//! Idempotency keys.
+//! Implements [`IdempotencyStore`] on PostgreSQL.
 
 use std::sync::Arc;
 

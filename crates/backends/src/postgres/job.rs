@@ -1,4 +1,5 @@
-//! Jobs. A job is created in one transaction with its hold, and ended in one with the settlement.
+//! Implements [`JobStore`] on PostgreSQL. One transaction creates a job and its hold; one
+//! transaction ends the job and settles the hold.
 
 use std::sync::Arc;
 
@@ -160,7 +161,7 @@ impl JobStore for Jobs {
         else {
             return Ok(false);
         };
-        // Needs no lock: an ended job without a pending webhook stays in that state.
+        // Needs no lock, because an ended job without a pending webhook stays in that state.
         if !columns.is_forgettable() {
             return Err(not_forgettable(id));
         }
@@ -204,7 +205,7 @@ async fn optional(connection: &mut PgConnection, statement: Statement) -> Result
     statement.fetch_optional(connection).await.map_err(while_running)
 }
 
-/// A denied hold writes nothing, so there is nothing to roll back.
+/// Inserts a hold and its job. A denied hold writes nothing, so that no rollback is needed.
 async fn accept(connection: &mut PgConnection, job: NewJob, hold: NewHold) -> Result<HoldOutcome> {
     let row = hold_statement(&hold)
         .fetch_one(&mut *connection)
@@ -311,8 +312,8 @@ async fn shrink_hold(
     rows::credits(&shrunk, "held")
 }
 
-/// A job that ended under the same lease before stays unchanged, and its first settlement is
-/// returned.
+/// Ends a job and settles its hold. A job that already ended under the same lease stays unchanged,
+/// and its first settlement is returned.
 async fn finish(connection: &mut PgConnection, lease: JobLease, end: JobEnd) -> Result<Resolution> {
     let before = optional(connection, of_job!(GET, lease.account, lease.job)).await?;
     let before = before.as_ref().map(JobColumns::from_row).transpose();

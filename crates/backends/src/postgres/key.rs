@@ -1,4 +1,4 @@
-//! API keys.
+//! Implements [`KeyStore`] on PostgreSQL.
 
 use std::sync::Arc;
 
@@ -107,8 +107,8 @@ impl KeyStore for Keys {
     }
 }
 
-/// Counts and creates under the account's lock, so that two concurrent creations cannot both use
-/// the last free place.
+/// Creates a key if the account is below its quota. The account's lock, which covers the count and
+/// the insertion, prevents concurrent creations from exceeding the quota.
 async fn create(connection: &mut PgConnection, new: NewKey) -> sqlx::Result<Creation> {
     let account = new.key.account.as_u128().to_be_bytes();
     let mut transaction = connection.begin().await?;

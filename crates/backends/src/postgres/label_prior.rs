@@ -1,4 +1,4 @@
-//! Label priors of models.
+//! Implements [`LabelPriorStore`] on PostgreSQL.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The ledger. Each step of a call is one statement and thus one transaction.
+//! Implements [`LedgerStore`] on PostgreSQL. Each step of a call is one statement and thus one
+//! transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -171,7 +172,7 @@ impl Node {
     }
 }
 
-/// The statement that takes a hold; [`held`] reads its result.
+/// Returns the statement that takes a hold; [`held`] reads its result.
 pub(super) fn hold_statement(hold: &NewHold) -> Statement {
     sqlx::query("SELECT held, available FROM take_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
         .bind(hold.account.as_u128().to_be_bytes())
@@ -206,7 +207,7 @@ pub(super) async fn settle_exactly(pool: &Pool, settlement: &Settlement) -> Resu
     resolution(&pool.one(settle_statement(settlement)).await?)
 }
 
-/// The statement that resolves a hold; [`resolution`] reads its result.
+/// Returns the statement that resolves a hold; [`resolution`] reads its result.
 pub(super) fn settle_statement(settlement: &Settlement) -> Statement {
     let has_non_tokens = settlement.usage.has_non_tokens();
     let mut statement = sqlx::query(if has_non_tokens { SETTLE_ALL_UNITS } else { SETTLE });
@@ -234,7 +235,7 @@ pub(super) fn settle_statement(settlement: &Settlement) -> Statement {
 
 const SETTLE: &str = "SELECT charged, resolved, available
     FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
-/// Additionally records units other than tokens, once the usage row exists.
+/// Like [`SETTLE`], but also records the units other than tokens, once the usage row exists.
 const SETTLE_ALL_UNITS: &str = "WITH settled AS MATERIALIZED (SELECT charged, resolved, available
     FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)),
     noted AS MATERIALIZED (SELECT note_made($1, ARRAY[$2]::BYTEA[], ARRAY[$18]::BIGINT[], ARRAY[$19]::BIGINT[],

@@ -1,5 +1,6 @@
-//! Lots and grants. A change is a transaction that locks the account's row of credits first, like
-//! holds, so that spent and held amounts do not change while they are assigned.
+//! Implements [`LotStore`] on PostgreSQL. Like a hold, a change is a transaction that first locks
+//! the account's row of credits, so that spent and held amounts do not change while they are
+//! assigned.
 
 use std::sync::Arc;
 
@@ -101,7 +102,7 @@ pub(super) async fn grant(pool: &Pool, grant: Grant) -> Result<()> {
     .await
 }
 
-/// Runs `work` in a transaction, which is rolled back if it fails.
+/// Runs `work` in a transaction, which is rolled back if `work` fails.
 pub(super) async fn transact<T, F>(pool: &Pool, work: F) -> Result<T>
 where
     T: Send + 'static,
@@ -124,8 +125,8 @@ where
     Ok(outcome)
 }
 
-/// Locks the account. Returns its lots with credits left, the same lots with all spending assigned,
-/// and its funds.
+/// Locks the account. Returns its lots with remaining credits, the same lots after all spending is
+/// assigned, and the account's funds.
 pub(super) async fn assigned(
     connection: &mut PgConnection,
     account: AccountId,
@@ -149,7 +150,8 @@ pub(super) async fn assigned(
     Ok((before, lots, funds))
 }
 
-/// Assigns spending and expires due lots; returns the number of lots that lost credits.
+/// Assigns spending to the lots and removes the credits of expired lots. Returns the number of lots
+/// that lost credits.
 async fn expire_lots(connection: &mut PgConnection, account: AccountId, now: Timestamp) -> Result<u64> {
     let (before, mut lots, funds) = assigned(connection, account).await?;
     let held = match lots.iter().any(|lot| lot.is_expired(now)) {
@@ -165,7 +167,8 @@ async fn expire_lots(connection: &mut PgConnection, account: AccountId, now: Tim
     Ok(removals.len() as u64)
 }
 
-/// Assigns spending, then withdraws the rest of a purchase or a promotion.
+/// Assigns spending to the lots, then withdraws the unused credits of a purchase or promotion, up
+/// to `total` over all withdrawals. Returns `Conflict` for the lot of a refund.
 async fn withdraw_lot(
     connection: &mut PgConnection,
     lot: TransferId,
@@ -216,7 +219,8 @@ async fn write_removals(
     Ok(())
 }
 
-/// The open holds of an account: creation time and held credits.
+/// Returns the creation time and the held credits (in nano-credits, without allowance) of the
+/// account's open holds.
 async fn open_holds(connection: &mut PgConnection, account: AccountId) -> Result<Vec<(Timestamp, i64)>> {
     let statement = sqlx::query(
         "SELECT created_at, amount - allowance - returned AS credits FROM hold WHERE account_id = $1",

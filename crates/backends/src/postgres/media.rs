@@ -1,4 +1,4 @@
-//! Generated media of accounts.
+//! Implements [`MediaStore`] on PostgreSQL.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Members. A change that may remove an owner locks the account's row, so that two concurrent
-//! changes cannot remove the last two owners.
+//! Implements [`MemberStore`] on PostgreSQL. A change that may remove an owner locks the account's
+//! row, so that two concurrent changes cannot remove the last two owners.
 
 use std::sync::Arc;
 
@@ -73,7 +73,8 @@ async fn list(connection: &mut PgConnection, account: AccountId) -> Result<Vec<M
     found.iter().map(rows::whole::<MemberColumns, _>).collect()
 }
 
-/// The member, with its account locked. `Conflict` if the change would remove the last owner.
+/// Locks the account and returns the member. Returns `Conflict` if the change would remove the last
+/// owner.
 async fn locked(
     connection: &mut PgConnection,
     account: AccountId,

@@ -1,10 +1,10 @@
 //! The PostgreSQL engine: several nodes share one database.
 //!
-//! Hold and settle are one round trip each, to functions that the migrations define; the row of an
-//! account's credits is the lock that orders all changes to them. Connections must go to a primary.
-//! A pooler in between must work per transaction or session and support prepared statements and
-//! startup options. Nodes hold and settle the calls of busy accounts without a round trip
-//! ([`lease`]).
+//! A hold and a settlement are one round trip each, to functions that the migrations define. The
+//! row of an account's credits is the lock that orders all changes of them. Connections must go to
+//! a primary. A connection pooler must work per transaction or session and support prepared
+//! statements and startup options. Nodes hold and settle the calls of busy accounts without a round
+//! trip ([`lease`]).
 
 mod account;
 mod admin;
@@ -59,27 +59,27 @@ pub(crate) use transfer::PostgresSide;
 
 /// Timeout of a hold that waits for recalled leases to be released.
 const RECALL_TIMEOUT: Duration = Duration::from_secs(1);
-/// The first and the maximum pause between attempts; pauses double.
+/// Initial and maximum pause between attempts, with exponential backoff.
 const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
 
-/// How to reach the database.
+/// Connection settings of the database.
 #[derive(Clone)]
 pub struct PostgresConfig {
     /// `postgres://user:password@host:port/database?sslmode=verify-full`. Contains a secret.
     pub url: String,
     /// Maximum number of connections of this process.
     pub max_connections: u32,
-    /// Timeout for getting a connection, including opening one.
+    /// Timeout of acquiring a connection, including opening one.
     pub acquire_timeout: Duration,
-    /// Timeout of a statement in the database.
+    /// Timeout of a statement, enforced by the database.
     pub statement_timeout: Duration,
-    /// Balance leases for served calls; `None` if this process serves none.
+    /// Settings of balance leases; `None` if this process serves no calls.
     pub leases: Option<LeaseConfig>,
 }
 
 impl PostgresConfig {
-    /// The database at this URL, with 16 connections and timeouts of 5 seconds for a connection and
-    /// 10 for a statement.
+    /// Creates settings for the database at this URL: 16 connections, a timeout of 5 seconds for
+    /// acquiring a connection and of 10 seconds for a statement, and no leases.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -110,11 +110,11 @@ impl fmt::Debug for PostgresConfig {
     }
 }
 
-/// Opens the database. The stores can be used from any runtime: connections live on a separate
-/// runtime of the engine. A call completes even if its caller is dropped.
+/// Opens the database. The stores can be used from any runtime, because connections live on a
+/// separate runtime of the engine. A call completes even if its caller is dropped.
 ///
-/// `Unavailable` if the database cannot be reached, or if its schema does not match this program:
-/// run `tollgate migrate` first.
+/// Returns `Unavailable` if the database cannot be reached, or if its schema does not match this
+/// program; in the second case run `tollgate migrate` first.
 pub async fn open(config: PostgresConfig) -> Result<Storage> {
     let pool = Arc::new(Pool::open(&config).await?);
     schema::check(&pool).await?;
@@ -173,7 +173,7 @@ impl Node {
         &self.pool
     }
 
-    /// Asks every node to release its leases of an account.
+    /// Recalls the leases of an account on all nodes and returns their remaining credits.
     async fn recall(&self, account: AccountId) -> Result<RecalledLeases> {
         let statement = sqlx::query("SELECT leased, unused FROM recall_leases($1)");
         let row = self
@@ -189,8 +189,8 @@ impl Node {
         })
     }
 
-    /// Waits up to `RECALL_TIMEOUT` for the release of an account's leases. Returns whether there
-    /// were any.
+    /// Recalls an account's leases and waits up to `RECALL_TIMEOUT` for their release. Returns
+    /// whether the account had leases.
     async fn recall_and_wait(&self, account: AccountId) -> Result<bool> {
         let (mut pause, mut waited) = (RETRY_PAUSES[0], Duration::ZERO);
         while !self.recall(account).await?.leased.is_zero() && waited < RECALL_TIMEOUT {
@@ -202,10 +202,10 @@ impl Node {
     }
 }
 
-/// The leases of an account.
+/// Sums over the leases of an account.
 struct RecalledLeases {
     leased: Credits,
-    /// The part that no call held at the last report.
+    /// Part that no call held at the last report.
     unused: Credits,
 }
 

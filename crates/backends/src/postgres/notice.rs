@@ -1,4 +1,4 @@
-//! Notices.
+//! Implements [`NoticeStore`] on PostgreSQL.
 
 use std::sync::Arc;
 

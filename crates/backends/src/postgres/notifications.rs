@@ -1,5 +1,5 @@
-//! Notifications by LISTEN and NOTIFY: triggers of the schema send them; one connection outside the
-//! pool listens.
+//! Notifications by LISTEN and NOTIFY. Triggers of the schema send them; one connection outside the
+//! pool receives them.
 
 use std::convert::Infallible;
 use std::io;
@@ -14,10 +14,10 @@ use tollgate_storage::{JobNotification, Notification, NotificationReader, Notifi
 
 use super::pool::Pool;
 
-/// The channel of the triggers. Channels are separate for each database of a server.
+/// Channel of the triggers. Each database of a server has separate channels.
 const CHANNEL: &str = "tollgate";
 
-/// The channel of job notifications. Nodes of older versions do not listen to it.
+/// Channel of job notifications. Nodes of older versions do not listen to it.
 const JOBS_CHANNEL: &str = "tollgate_jobs";
 
 /// `application_name` of the listening connection.
@@ -30,18 +30,19 @@ const CHANNEL_CAPACITY: usize = 1024;
 /// Idle time after which the connection is checked, and the timeout of the check.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The first and the maximum pause between attempts to listen; pauses double.
+/// Initial and maximum pause between attempts to listen, with exponential backoff.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
-/// Listens from the first reader on, so commands open no connection for it.
+/// Listener of this process. It connects when the first reader subscribes, so that commands without
+/// readers open no connection.
 pub(super) struct Listener {
     pool: Arc<Pool>,
     senders: Senders,
     started: Once,
 }
 
-/// Channels to the readers in this process.
+/// Senders of notifications to the readers in this process.
 #[derive(Clone)]
 struct Senders {
     notifications: Sender<Notification>,
@@ -49,7 +50,7 @@ struct Senders {
 }
 
 impl Senders {
-    /// Sends a received notification to the readers. There may be none.
+    /// Sends a received notification to the readers, if any.
     fn publish(&self, channel: &str, text: &str) {
         match channel {
             JOBS_CHANNEL => drop(self.jobs.send(JobNotification::parse(text))),
@@ -57,7 +58,7 @@ impl Senders {
         }
     }
 
-    /// Tells the readers that notifications may have been missed.
+    /// Notifies the readers that notifications may have been missed.
     fn publish_missed(&self) {
         let _ = self.notifications.send(Notification::Everything);
         let _ = self.jobs.send(JobNotification::Any);
@@ -134,7 +135,8 @@ async fn listen(options: PgConnectOptions, senders: Senders) {
     }
 }
 
-/// Opens a separate connection: a listener that occupies one of the pool could starve calls.
+/// Opens a separate connection, because a listener that occupies a connection of the pool could
+/// starve calls.
 async fn connect(options: &PgConnectOptions) -> sqlx::Result<PgListener> {
     let alone = PgPoolOptions::new()
         .max_connections(1)

@@ -1,9 +1,9 @@
 //! The connection pool, on a separate runtime.
 //!
 //! A connection belongs to the runtime that opened it, and the server's workers are several
-//! runtimes that start and stop. So every call is a task on the engine's runtime, and its caller
-//! awaits the result. If the caller is dropped, the task still completes, and no connection is left
-//! in the middle of an exchange.
+//! runtimes that start and stop. Therefore every call is a task on the engine's runtime, and its
+//! caller awaits the result. If the caller is dropped, the task still completes, so that no
+//! connection is left with an incomplete exchange.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +20,15 @@ use super::PostgresConfig;
 use super::error::{before_running, while_running};
 use crate::fatal::Fatal;
 
-/// Threads of the runtime. They only move bytes.
+/// Number of worker threads of the runtime, which only transfers data.
 const THREADS: usize = 2;
 
-/// A connection that was idle for longer is checked before use. A busy one is not, so that a call
-/// is one round trip.
+/// Idle time from which a connection is checked before use. A connection in frequent use is not
+/// checked, so that a call is one round trip.
 const MAX_TRUSTED_IDLE: Duration = Duration::from_secs(1);
 
-/// Additional time that the client waits for a response beyond the statement timeout, in case the
-/// network drops it.
+/// Time beyond the statement timeout for which the client waits for a response. The client timeout
+/// applies if the network drops the response.
 const CALL_TIMEOUT_MARGIN: Duration = Duration::from_secs(5);
 
 /// A statement with its arguments.
@@ -75,17 +75,18 @@ impl Pool {
         })
     }
 
-    /// Options for a connection outside the pool.
+    /// Returns the options for a connection outside the pool.
     pub(super) fn options(&self) -> &PgConnectOptions {
         &self.options
     }
 
-    /// Receives failures that the engine does not survive.
+    /// Returns the recorder of the engine's fatal failures.
     pub(super) fn fatal(&self) -> &Arc<Fatal> {
         &self.fatal
     }
 
-    /// Starts work that ends with the pool. A panic in it is a fatal failure of the engine.
+    /// Starts a background task that is cancelled when the pool closes. A panic of the task is a
+    /// fatal failure of the engine.
     pub(super) fn spawn_background(&self, work: impl Future<Output = ()> + Send + 'static) {
         let (mut closed, fatal) = (self.connections.close_event(), self.fatal.clone());
         self.runtime.spawn(async move {
@@ -96,7 +97,7 @@ impl Pool {
         });
     }
 
-    /// Runs `work` on one connection.
+    /// Runs `work` on one connection, with the client timeout.
     pub(super) async fn call<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -165,8 +166,8 @@ impl Pool {
     }
 }
 
-/// Opens the pool within its acquire timeout. A pool timeout hides its cause; one direct attempt
-/// reveals it.
+/// Opens the pool within its acquire timeout. Because a pool timeout hides its cause, a direct
+/// connection attempt then determines the cause.
 async fn connect(settings: PgPoolOptions, options: PgConnectOptions) -> sqlx::Result<PgPool> {
     let timeout = settings.get_acquire_timeout();
     match settings.connect_with(options.clone()).await {
@@ -181,7 +182,7 @@ async fn connect(settings: PgPoolOptions, options: PgConnectOptions) -> sqlx::Re
 fn connect_options(config: &PostgresConfig) -> Result<PgConnectOptions> {
     let options: PgConnectOptions = config.url.parse().map_err(before_running)?;
     let settings = [
-        // The functions of the schema require this level.
+        // The functions of the schema require this isolation level.
         ("default_transaction_isolation", "read committed".to_owned()),
         (
             "statement_timeout",
@@ -196,8 +197,8 @@ fn connect_options(config: &PostgresConfig) -> Result<PgConnectOptions> {
         .disable_statement_logging())
 }
 
-/// Starts a runtime that ends when the sender is dropped. It is dropped on a separate thread,
-/// because a runtime must not be dropped within another.
+/// Starts a runtime that ends when the sender is dropped. The runtime is dropped on a separate
+/// thread, because a runtime must not be dropped within another.
 fn start_runtime() -> Result<(Handle, oneshot::Sender<()>)> {
     let unavailable = |error| StorageError::new(StorageErrorKind::Unavailable, error);
     let runtime = Builder::new_multi_thread()
@@ -219,7 +220,8 @@ fn start_runtime() -> Result<(Handle, oneshot::Sender<()>)> {
     }
 }
 
-/// The task ended without a result: the engine was dropped, or the task panicked.
+/// Converts the error of a task that ended without a result: the engine was dropped, or the task
+/// panicked.
 pub(super) fn join_error(error: &tokio::task::JoinError) -> StorageError {
     StorageError::new(StorageErrorKind::Timeout, error.to_string())
 }

@@ -1,4 +1,4 @@
-//! Price versions.
+//! Implements [`PriceStore`] on PostgreSQL.
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ impl PriceStore for PriceVersions {
     async fn activate(&self, records: Vec<PriceRecord>, changes: Vec<PriceChange>) -> Result<()> {
         transact(&self.0, move |connection| {
             Box::pin(async move {
-                // Nodes that start concurrently run one after the other and see each other's rows.
+                // Serializes nodes that start concurrently, so that each reads the rows of the
+                // others.
                 execute(
                     connection,
                     sqlx::query("LOCK TABLE price_change IN EXCLUSIVE MODE"),
@@ -68,7 +69,8 @@ impl PriceStore for PriceVersions {
     }
 }
 
-/// Sorted by version, so that two nodes that record the same versions do not deadlock.
+/// Builds the statement that inserts the missing versions. It inserts in the order of versions, so
+/// that two nodes that record the same versions do not deadlock.
 fn record_statement(records: Vec<PriceRecord>) -> Statement {
     let (mut versions, mut models) = (Vec::new(), Vec::new());
     let (mut prices, mut times) = (Vec::new(), Vec::new());

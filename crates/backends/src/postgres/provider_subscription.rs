@@ -1,4 +1,4 @@
-//! Subscriptions at payment providers.
+//! Implements [`ProviderSubscriptionStore`] on PostgreSQL.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Refunds, each a transaction under the account's lock.
+//! Refunds. Each refund is one transaction under the account's lock.
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgRow;

@@ -1,4 +1,4 @@
-//! Reports.
+//! Implements [`ReportStore`] on PostgreSQL.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ use crate::rows::canonical_model;
 
 pub(super) struct Reports(pub(super) Arc<Node>);
 
-/// Adds the filter whose values [`bind`] binds, in its order.
+/// Query text with the filter of transfers. [`bind`] binds the values in the order of the
+/// parameters.
 macro_rules! within {
     ($before:expr, $after:literal) => {
         concat!(

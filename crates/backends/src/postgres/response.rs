@@ -1,4 +1,4 @@
-//! Stored responses.
+//! Implements [`ResponseStore`] on PostgreSQL.
 
 use std::sync::Arc;
 

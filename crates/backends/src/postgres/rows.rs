@@ -1,4 +1,4 @@
-//! Reads columns by name; `crate::rows` has what both engines share.
+//! Readers of columns by name. `crate::rows` contains the conversions that both engines share.
 
 use sqlx::postgres::{PgRow, Postgres};
 use sqlx::{Decode, FromRow, Row, Type};
@@ -11,12 +11,12 @@ use crate::rows::{limit_from, test_clock_from};
 /// Column form of an id: 16 bytes, big-endian.
 pub(super) type IdBytes = [u8; 16];
 
-/// A column of any type.
+/// Reads a column of any type.
 pub(super) fn get<'r, T: Decode<'r, Postgres> + Type<Postgres>>(row: &'r PgRow, column: &str) -> Result<T> {
     row.try_get(column).map_err(corrupt)
 }
 
-/// The value of an id.
+/// Reads an id.
 pub(super) fn id(row: &PgRow, column: &str) -> Result<u128> {
     get::<IdBytes>(row, column).map(u128::from_be_bytes)
 }
@@ -45,8 +45,8 @@ where
     C::from_row(row).map_err(corrupt)?.try_into()
 }
 
-/// An account in the columns of these names: its id, name and state, its limits as [`Limits`] has
-/// them, its test clock and when it was created, or those names as a join has renamed them.
+/// Reads an account. `columns` are the names of its columns in the order of the pattern below,
+/// because a join may rename them.
 pub(super) fn account(row: &PgRow, columns: [&str; 14]) -> Result<Account> {
     let [
         id_column,

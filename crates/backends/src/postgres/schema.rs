@@ -1,4 +1,4 @@
-//! The schema and its version.
+//! Schema migrations and the check of the schema at startup.
 
 use std::sync::LazyLock;
 
@@ -15,8 +15,8 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| migrations!("postgres")
 /// Migrates the database to the schema of this program; applied migrations stay unchanged.
 /// Concurrent runs wait for one another.
 ///
-/// `Unavailable` if the database cannot be reached; `Conflict` if its schema is newer than this
-/// program or differs from its migrations.
+/// Returns `Unavailable` if the database cannot be reached, and `Conflict` if its schema is newer
+/// than this program or differs from its migrations.
 pub async fn migrate(url: &str) -> Result<Migrated> {
     let mut connection = PgConnection::connect(url).await.map_err(before_running)?;
     let before = applied(&mut connection).await.map_err(while_running)?;
@@ -33,14 +33,16 @@ pub async fn migrate(url: &str) -> Result<Migrated> {
     })
 }
 
-/// Refuses an incompatible schema: one that is older, or so much newer that something was removed.
+/// Returns `Unavailable` if this program cannot use the schema, and a message that states what to
+/// do.
 pub(super) async fn check(pool: &Pool) -> Result<()> {
     let verdict = pool.call(|connection| Box::pin(usable(connection))).await?;
     verdict.map_err(|message| StorageError::new(StorageErrorKind::Unavailable, message))
 }
 
-/// Whether this program can use the schema; the error says what to do. A later version may have
-/// added to it.
+/// Checks whether this program can use the schema; the error states what to do. A newer schema is
+/// usable if its oldest compatible version (`installation.least_schema`) is not above this
+/// program's.
 async fn usable(connection: &mut PgConnection) -> sqlx::Result<std::result::Result<(), String>> {
     let same = verdict(&mut *connection).await?;
     if same.is_ok() || !is_ahead(&applied(&mut *connection).await?, &MIGRATIONS) {
@@ -56,7 +58,7 @@ async fn usable(connection: &mut PgConnection) -> sqlx::Result<std::result::Resu
     }
 }
 
-/// Whether the schema matches this program; the error says what to do.
+/// Checks whether the applied migrations equal those of this program; the error states what to do.
 pub(super) async fn verdict(connection: &mut PgConnection) -> sqlx::Result<std::result::Result<(), String>> {
     Ok(compare(&applied(connection).await?, &MIGRATIONS))
 }

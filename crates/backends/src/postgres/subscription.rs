@@ -1,5 +1,5 @@
-//! Subscriptions. A change is a transaction that locks the account's row of credits first, like
-//! holds, so that the values it reads do not change.
+//! Implements [`SubscriptionStore`] on PostgreSQL. Like a hold, a change is a transaction that
+//! first locks the account's row of credits, so that the values that it reads do not change.
 
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ impl SubscriptionStore for Subscriptions {
 }
 
 impl Subscriptions {
-    /// Runs `work` in a transaction, which is rolled back if it fails or pays nothing.
+    /// Runs `work` in a transaction, which is rolled back if `work` fails or the payment is denied.
     async fn transact<F>(&self, work: F) -> Result<Payment>
     where
         F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<Payment>> + Send + 'static,
@@ -255,7 +255,7 @@ async fn apply_change(
     Ok(Payment::Done(Box::new(next)))
 }
 
-/// Locks the account; returns its credits.
+/// Locks the account's row of credits until the transaction ends; returns the credits.
 pub(super) async fn lock(connection: &mut PgConnection, account: AccountId) -> Result<Credits> {
     let statement = sqlx::query(
         "SELECT balance FROM ledger_account WHERE account_id = $1 AND kind = 'credits' FOR NO KEY UPDATE",
@@ -268,8 +268,8 @@ pub(super) async fn lock(connection: &mut PgConnection, account: AccountId) -> R
     rows::credits(&row.ok_or_else(|| StorageError::not_found(account))?, "balance")
 }
 
-/// Nodes of the previous version create accounts without the ledger accounts that this version
-/// added.
+/// Creates the ledger accounts that an account lacks. Nodes of the previous version create accounts
+/// without the ledger accounts that this version added.
 pub(super) async fn add_missing_ledger_accounts(
     connection: &mut PgConnection,
     account: AccountId,
@@ -286,8 +286,8 @@ pub(super) async fn add_missing_ledger_accounts(
     .await
 }
 
-/// Pays the current period of the subscription from credits, if these pay it. Returns whether they
-/// cover it.
+/// Transfers the fee of the subscription's current period from credits, unless the payment provider
+/// collects the fee. Returns `false` if the credits do not cover the fee.
 async fn pay(
     connection: &mut PgConnection,
     subscription: &Subscription,
@@ -347,7 +347,7 @@ async fn note(
     execute(connection, statement).await
 }
 
-/// Executes a statement of a transaction.
+/// Executes a statement on the connection of a transaction.
 pub(super) async fn execute(connection: &mut PgConnection, statement: Statement) -> Result<()> {
     statement
         .execute(connection)

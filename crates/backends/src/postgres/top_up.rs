@@ -1,4 +1,4 @@
-//! Top-ups.
+//! Implements [`TopUpStore`] on PostgreSQL.
 
 use std::sync::Arc;
 
@@ -139,7 +139,7 @@ impl TopUpStore for TopUps {
     }
 }
 
-/// Returns `NotFound` if the account does not exist.
+/// Checks that the account exists; returns `NotFound` if it does not.
 pub(super) async fn check_account(pool: &Arc<Pool>, account: AccountId) -> Result<()> {
     let found = Accounts(pool.clone()).get(account).await?;
     found.map(drop).ok_or_else(|| StorageError::not_found(account))

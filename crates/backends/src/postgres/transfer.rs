@@ -14,12 +14,12 @@ use crate::transfer::{Error, Kind, PostgresColumn, Row, RowBatcher, Side, Table,
 
 const COLUMNS: &str = "SELECT table_name::text, column_name::text, data_type::text FROM information_schema.columns \
     WHERE table_schema = current_schema() AND is_generated = 'NEVER' ORDER BY table_name, ordinal_position";
-/// Counts node connections by application name. Nodes use them at least twice a minute, to sweep
-/// holds.
+/// Number of connections of nodes, identified by application name. A running node has at least one
+/// connection, because it sweeps holds at least twice a minute.
 const NODES: &str = "SELECT count(*) FROM pg_stat_activity \
     WHERE datname = current_database() AND application_name IN ('tollgate', 'tollgate-notifications') \
     AND pid <> pg_backend_pid()";
-/// Counts unreleased leases and selects when other nodes may close the last one.
+/// Number of open leases, and the time from which other nodes may close the last one.
 const LEASES: &str = "SELECT count(*), max(reclaim_at) FROM lease";
 
 /// Start of COPY's binary format: signature, no flags, no extension.
@@ -29,7 +29,7 @@ const COPY_END: [u8; 2] = (-1_i16).to_be_bytes();
 
 type TransferResult<T> = std::result::Result<T, Error>;
 
-/// One of the two databases of a move, with its own connection.
+/// One of the two databases of a move, on a separate connection.
 pub(crate) struct PostgresSide {
     /// `source` or `target`.
     role: &'static str,
@@ -37,7 +37,8 @@ pub(crate) struct PostgresSide {
 }
 
 impl PostgresSide {
-    /// Connects to a database with this program's schema that no node uses.
+    /// Connects to a database. Refuses a database whose schema differs from this program's, that a
+    /// node uses, or that has open leases.
     pub(crate) async fn connect(role: &'static str, url: &str) -> TransferResult<PostgresSide> {
         let options: PgConnectOptions = url.parse().map_err(before_running)?;
         // A move has no statement timeout, but does not wait long for locks.
@@ -94,7 +95,7 @@ impl PostgresSide {
         self.lock(tables, "SHARE").await
     }
 
-    /// Starts writing all tables, which must be empty.
+    /// Starts a transaction that writes all tables. Refuses tables that have rows.
     pub(crate) async fn begin_writing(&mut self, tables: &[Table]) -> TransferResult<()> {
         self.run("BEGIN ISOLATION LEVEL READ COMMITTED".to_owned())
             .await?;
@@ -116,7 +117,7 @@ impl PostgresSide {
         Ok(())
     }
 
-    /// Commits all rows and updates the planner's statistics.
+    /// Commits all rows and updates the statistics of the query planner.
     pub(crate) async fn commit(mut self, tables: &[Table]) -> TransferResult<()> {
         self.run("COMMIT".to_owned())
             .await
@@ -124,7 +125,7 @@ impl PostgresSide {
                 StorageErrorKind::Timeout => Error::Unknown(error),
                 _ => Error::Failed(error),
             })?;
-        // The database would do this later by itself. The data is complete without it.
+        // If this fails, autovacuum analyzes the tables later. The data is complete in any case.
         if let Err(error) = self.run(format!("ANALYZE {}", names(tables))).await {
             tracing::warn!(%error, "cannot analyze the tables");
         }
@@ -162,7 +163,7 @@ fn names(tables: &[Table]) -> String {
 
 #[async_trait]
 impl Side for PostgresSide {
-    /// Reads in key order, the storage order of SQLite, which then appends only.
+    /// Reads rows in key order. SQLite stores rows in that order, so that its writes only append.
     async fn read(&mut self, table: &Table, mut rows: RowBatcher) -> Result<()> {
         let (columns, name, key) = (table.column_list(), table.quoted(), table.key_list());
         let statement = format!("SELECT {columns} FROM {name} ORDER BY {key}");
@@ -213,8 +214,8 @@ fn value(row: &PgRow, place: usize, kind: Kind) -> sqlx::Result<Value> {
     Ok(value.unwrap_or(Value::Null))
 }
 
-/// Encodes a row in COPY's binary format: the number of fields, then length and bytes of each; NULL
-/// has length -1 and no bytes.
+/// Encodes a row in COPY's binary format: the number of fields, then the length and the bytes of
+/// each field. NULL has the length -1 and no bytes.
 fn encode(table: &Table, row: &Row, bytes: &mut Vec<u8>) -> Result<()> {
     let fields = i16::try_from(row.len()).map_err(|_| unfit("the row has too many columns"))?;
     bytes.extend(fields.to_be_bytes());

@@ -12,12 +12,13 @@ use super::Node;
 use super::ledger::settle_exactly;
 use crate::ids::lock;
 
-/// Maximum number of waiting settlements. Beyond it, the sweep releases their holds.
+/// Maximum number of waiting settlements. Further settlements are dropped, and the sweep voids
+/// their holds.
 const MAX_WAITING: usize = 100_000;
-/// The first and the maximum pause between attempts; pauses double.
+/// Initial and maximum pause between attempts, with exponential backoff.
 const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
-/// The queue of settlements.
+/// Queue of settlements.
 #[derive(Default)]
 pub(super) struct Unsettled(Mutex<Waiting>);
 
@@ -42,7 +43,7 @@ impl Unsettled {
         }
     }
 
-    /// Tries each settlement a last time, at shutdown.
+    /// Retries each settlement once more, at shutdown.
     pub(super) async fn finish(&self, node: &Node) {
         let waiting = std::mem::take(&mut lock(&self.0).settlements);
         for settlement in waiting {
@@ -52,7 +53,7 @@ impl Unsettled {
         }
     }
 
-    /// The next settlement; `None` ends the retry task.
+    /// Returns the next settlement; `None` ends the retry task.
     fn next(&self) -> Option<Settlement> {
         let mut waiting = lock(&self.0);
         let next = waiting.settlements.pop_front();
@@ -65,7 +66,7 @@ impl Unsettled {
     }
 }
 
-/// Retries until the queue is empty.
+/// Retries settlements until the queue is empty.
 async fn retry_all(node: Weak<Node>) {
     let mut pause = RETRY_PAUSES[0];
     loop {
@@ -91,7 +92,7 @@ async fn retry_all(node: Weak<Node>) {
     }
 }
 
-/// Whether a retry may succeed.
+/// Whether a retry after an error of this kind may succeed.
 pub(super) fn is_transient(kind: StorageErrorKind) -> bool {
     matches!(kind, StorageErrorKind::Unavailable | StorageErrorKind::Timeout)
 }

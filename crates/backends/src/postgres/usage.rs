@@ -1,4 +1,4 @@
-//! Usage rows.
+//! Implements [`UsageStore`] on PostgreSQL.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,14 +19,16 @@ use crate::rows::{KEYS_LAST_USED, QuantityColumns, UsageColumns, canonical_model
 
 pub(super) struct UsageRows(pub(super) Arc<Node>);
 
-/// Empty for rows that recorded only the provider.
+/// Upstream model: the part of `provider` after the first slash. It is empty for rows that recorded
+/// only the provider.
 macro_rules! upstream_model {
     () => {
         "CASE strpos(provider, '/') WHEN 0 THEN '' ELSE substr(provider, strpos(provider, '/') + 1) END"
     };
 }
 
-/// Adds the filter whose values [`bind_filter`] binds, in its order.
+/// Query text with the filter of usage rows. [`bind_filter`] binds the values in the order of the
+/// parameters.
 macro_rules! filtered {
     ($before:expr, $after:literal) => {
         concat!(
@@ -49,7 +51,7 @@ macro_rules! filtered {
     };
 }
 
-/// The columns of [`UsageColumns`] out of `usage_row`.
+/// Columns of [`UsageColumns`], selected from `usage_row`.
 macro_rules! usage_columns {
     () => {
         concat!("usage_row.*, ", $crate::rows::canonical_model!("usage_row"), " AS canonical_model, (SELECT COALESCE(sum(credits + allowance), 0)::BIGINT FROM refund
@@ -70,7 +72,7 @@ const LIST: &str = filtered!(
     "AND ($10::bytea IS NULL OR id < $10) ORDER BY id DESC LIMIT $11"
 );
 
-/// The group is text sorted by bytes; key ids are hexadecimal. Sums saturate.
+/// Sums by group, ordered by the bytes of the group name. Key ids are hexadecimal. Sums saturate.
 const TOTALS: &str = filtered!(
     concat!(
         "SELECT

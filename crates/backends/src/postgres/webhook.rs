@@ -1,5 +1,5 @@
-//! Webhooks of jobs. Concurrent claims of several nodes wait for each other's rows and then skip
-//! them.
+//! Implements [`WebhookStore`] on PostgreSQL. Concurrent claims of several nodes wait for each
+//! other's row locks and then skip the claimed rows.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
--- A node says that it is alive, and learns who else is and whether the store still has what it had.
+-- Records the heartbeat of a node, and returns the epoch of the store and the number of live nodes.
 --
--- KEYS  nodes  a sorted set: nodes by the time when they were last heard of
---       epoch  a name for the time since the store last lost something
--- ARGV  now, or 0 for the server's own time; the node; the epoch that has ended, or ''; the epoch that begins if there is
---       none; how long a node that is not heard of counts as alive
--- Times are in microseconds. Answers {epoch, its age, nodes alive, now}.
+-- KEYS  nodes  sorted set of nodes, scored by the time of their last heartbeat
+--       epoch  name of the period since the store last lost data
+-- ARGV  now, or 0 for the server's time; the node; the epoch to replace, or ''; the name of a new
+--       epoch, used if there is none; time without a heartbeat after which a node counts as dead
+-- Times are in microseconds. Returns {epoch, its age, number of live nodes, now}.
 
 local SECOND, KEPT = 1000000, 3600000
 local now = tonumber(ARGV[1])

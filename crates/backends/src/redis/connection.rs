@@ -1,6 +1,6 @@
-//! The task that maintains the connection and reports counts in the background. It has a separate
-//! runtime: the connection belongs to the runtime that opened it, and the server's workers start
-//! and stop.
+//! The task that maintains the connection and reports counts in the background. It runs on a
+//! separate runtime: a connection belongs to the runtime that opened it, and callers' runtimes
+//! start and stop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,10 +35,10 @@ const FLUSH_DELAY: Duration = Duration::from_millis(10);
 const LOAN_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum number of concurrent reports.
 const MAX_CONCURRENT_REPORTS: usize = 64;
-/// Timeout of signing off.
+/// Timeout of [`Node::sign_off`].
 const SIGN_OFF_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Starts the thread. It ends when the sender is dropped.
+/// Starts the thread of the connection. The thread ends when the returned sender is dropped.
 pub(super) fn start(node: &Arc<Node>) -> Result<oneshot::Sender<()>> {
     let unavailable = |error| StorageError::new(StorageErrorKind::Unavailable, Box::new(error));
     let runtime = Builder::new_current_thread()
@@ -69,8 +69,8 @@ struct ConnectionHistory {
 }
 
 impl Node {
-    /// Runs until shutdown. A node that shuts down sends no more heartbeats, so it counts as alive
-    /// no longer than necessary.
+    /// Maintains the connection until shutdown. Afterwards this node sends no heartbeats, so that
+    /// it does not count as alive any longer. Never returns.
     async fn run_until_shutdown(&self) {
         tokio::select! {
             () = self.maintain_connection() => {}
@@ -99,7 +99,7 @@ impl Node {
             observe(false);
             let error = error.to_string();
             self.link.close(&error);
-            // Logged once, not for each attempt.
+            // The reason is logged once, not for each attempt.
             if reason != error {
                 tracing::warn!("cannot use Redis; each node enforces its share of the limits: {error}");
                 reason = error;
@@ -177,7 +177,7 @@ impl Node {
         self.link.heartbeat(connection, &self.scripts, &pipeline).await
     }
 
-    /// Reports changes in a loop, while there is a connection.
+    /// Ends expired loans, and reports changes while there is a connection. Never returns.
     async fn report(&self) {
         loop {
             tokio::select! {
@@ -191,7 +191,7 @@ impl Node {
         }
     }
 
-    /// Returns the unused part of expired loans, or of all loans.
+    /// Ends expired loans, or all loans, and queues the return of their unused parts.
     fn end_loans(&self, all: bool) {
         let mut loans = std::mem::take(&mut *lock(&self.loans));
         let now = self.now();

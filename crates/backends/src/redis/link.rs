@@ -1,5 +1,5 @@
 //! The connection to the store: one for all threads of the process, maintained by a separate task.
-//! No request waits for a missing connection, and a failing one is dropped before many requests
+//! No request waits for a missing connection. A failing connection is dropped before many requests
 //! have waited for it.
 
 use std::io;
@@ -34,7 +34,7 @@ pub(super) struct OpenConnection {
     pub(super) ready: bool,
 }
 
-/// Gives requests the current connection.
+/// Holder of the current connection, shared by all requests.
 pub(super) struct Link {
     client: Client,
     decision_timeout: Duration,
@@ -75,12 +75,12 @@ impl Link {
         }
     }
 
-    /// The connection, if any.
+    /// Returns the connection, if any.
     pub(super) fn open(&self) -> Option<Arc<OpenConnection>> {
         self.current.load_full()
     }
 
-    /// The connection, if the store decides requests.
+    /// Returns the connection, if the store decides requests.
     pub(super) fn ready(&self) -> Option<Arc<OpenConnection>> {
         self.open().filter(|open| open.ready)
     }
@@ -90,12 +90,13 @@ impl Link {
         let _ = self.ready.subscribe().wait_for(|ready| *ready).await;
     }
 
-    /// Number of nodes that were alive at the last contact with the store, including this one.
+    /// Returns the number of nodes that were alive at the last contact with the store, including
+    /// this one.
     pub(super) fn nodes(&self) -> u64 {
         self.nodes.load(Ordering::Relaxed).max(1)
     }
 
-    /// Runs a query with the timeout of a decision.
+    /// Runs a query with the timeout of a decision. Returns `None` if the query fails or times out.
     pub(super) async fn call(
         &self,
         open: &OpenConnection,
@@ -156,7 +157,8 @@ impl Link {
         self.ready.send_replace(false);
     }
 
-    /// The store reported another epoch: it decides no requests until the task has checked it.
+    /// Records that the store reported another epoch. The store decides no requests until the task
+    /// has checked the epoch.
     pub(super) fn mark_stale(&self, open: &OpenConnection) {
         if self
             .open()
@@ -198,8 +200,8 @@ impl Link {
         self.ready.send_replace(ready);
     }
 
-    /// Stores the number of live nodes. Until the store is ready the number only grows, because
-    /// some nodes may not have reported yet.
+    /// Stores the number of live nodes. Until the store is ready, the number only increases,
+    /// because some nodes may not have reported yet.
     pub(super) fn note_nodes(&self, nodes: u64, ready: bool) {
         if ready {
             self.nodes.store(nodes, Ordering::Relaxed);
@@ -218,8 +220,8 @@ impl Link {
         self.wake.notified().await;
     }
 
-    /// Opens a connection and loads the scripts; returns it with its number and the run id of the
-    /// server, if known.
+    /// Opens a connection and loads the scripts. Returns the connection, its number, and the run id
+    /// of the server, which is empty if unknown.
     pub(super) async fn connect(
         &self,
         scripts: &Scripts,
@@ -312,7 +314,7 @@ pub struct ServerInfo {
     pub evicts: Option<bool>,
 }
 
-/// Connects and checks that the server can count limits.
+/// Connects, loads the scripts and returns the properties of the server.
 pub(super) async fn probe(client: &Client, scripts: &Scripts) -> RedisResult<ServerInfo> {
     let probing = async {
         let mut connection = connect(client).await?;

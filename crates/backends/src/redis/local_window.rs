@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::memory::Window;
 
 const SECOND: u64 = 1_000_000;
-/// Seconds in the window: the running one and the 60 before it.
+/// Number of seconds in the window: the current second and the 60 before it.
 const COUNTED_SECONDS: u64 = 61;
 /// Retention of a reservation that left an otherwise empty window, in microseconds. No call lasts
 /// this long.
@@ -17,7 +17,7 @@ const MAX_CALL_MICROS: u64 = 3_600 * SECOND;
 struct Count {
     second: u64,
     counted: u64,
-    /// The reserved part that is not corrected yet.
+    /// Reserved part of `counted` that is not corrected yet.
     pending: u64,
 }
 
@@ -26,7 +26,7 @@ struct Count {
 pub(super) struct LocalWindow {
     counts: VecDeque<Count>,
     total: u64,
-    /// Uncorrected reservations that left the window.
+    /// Sum of the uncorrected reservations that left the window.
     pending_outside: u64,
     last_reserved: u64,
 }
@@ -75,7 +75,7 @@ impl LocalWindow {
         taken
     }
 
-    /// Each non-empty second with its count.
+    /// Returns each non-empty second with its count.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let counts = self.counts.iter().filter(|count| count.counted > 0);
         counts.map(|count| (count.second, count.counted))
@@ -141,7 +141,7 @@ impl Window for LocalWindow {
     }
 }
 
-/// The time at which a second leaves the window, in microseconds.
+/// Returns the time at which a second leaves the window, in microseconds.
 pub(super) fn leaves(second: u64) -> u64 {
     (second + COUNTED_SECONDS) * SECOND
 }

@@ -17,7 +17,7 @@ use super::{RedisConfig, TimeSource};
 use crate::memory::{SHARDS, WINDOW, lock, shard_of};
 
 const SECOND: u64 = 1_000_000;
-/// Additional time after the caller's timeout in which the server still executes a query.
+/// Time after the caller's timeout during which the server still executes a query, in microseconds.
 const DEADLINE_GRACE_MICROS: u64 = SECOND / 2;
 
 /// The state of this node, shared by requests and the background task.
@@ -27,16 +27,16 @@ pub(super) struct Node {
     pub(super) scripts: Scripts,
     pub(super) link: Link,
     pub(super) shards: Box<[Mutex<Shard>]>,
-    /// Offset of the store's clock from this node's, in microseconds.
+    /// Offset of the store's clock from this node's monotonic clock, in microseconds.
     pub(super) clock_offset: AtomicI64,
-    /// Source of numbers for batches and names.
+    /// Last assigned number of a batch or name.
     pub(super) numbers: AtomicU64,
     /// Windows with unreported changes.
     pub(super) unreported: Mutex<Vec<WindowKey>>,
     /// Windows with a loan.
     pub(super) loans: Mutex<Vec<WindowKey>>,
     pub(super) flush: Notify,
-    /// Cancelled when the process ends.
+    /// Cancelled by [`Node::sign_off`].
     pub(super) shutdown: CancellationToken,
 }
 
@@ -82,12 +82,13 @@ impl Node {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A name unique among all nodes.
+    /// Returns a name unique among all nodes.
     pub(super) fn name(&self) -> String {
         format!("{}-{}", self.scripts.node(), self.number())
     }
 
-    /// This node's share of a limit while it decides locally; at least 1 unless the limit is 0.
+    /// Returns this node's share of a limit while it decides locally; at least 1 unless the
+    /// limit is 0.
     pub(super) fn share(&self, limit: u64) -> u64 {
         (limit / self.link.nodes()).max(limit.min(1))
     }
@@ -98,7 +99,7 @@ impl Node {
         call(shard.windows.entry(key).or_default())
     }
 
-    /// Applies a change to every window and queues a report for each.
+    /// Applies a change to every window and queues reports of the changed counts.
     pub(super) fn for_each_window(&self, mut change: impl FnMut(&mut Window)) {
         for shard in &self.shards {
             let mut shard = lock(shard);
@@ -109,7 +110,7 @@ impl Node {
         }
     }
 
-    /// Queues a report of a window.
+    /// Queues a report of a window, if the window has unreported changes.
     pub(super) fn queue_report(&self, key: WindowKey) {
         let mut shard = lock(&self.shards[shard_of(key.account)]);
         if let Some(window) = shard.windows.get_mut(&key) {
@@ -124,7 +125,7 @@ impl Node {
         }
     }
 
-    /// Asks the store for a decision; `None` if there is none in time.
+    /// Requests a decision from the store. Returns `None` if the store does not decide in time.
     pub(super) async fn ask(
         &self,
         open: &OpenConnection,
@@ -157,7 +158,8 @@ impl Node {
         None
     }
 
-    /// Sends a query to the store; `None` if there is no reply or its epoch has changed.
+    /// Sends a query to the store and returns its reply. Returns `None` if there is no reply or the
+    /// store's epoch has changed.
     pub(super) async fn send_query(
         &self,
         open: &OpenConnection,
@@ -180,7 +182,7 @@ impl Node {
         Some(answer)
     }
 
-    /// The time and the deadline of a query, for the script.
+    /// Returns the time and the deadline of a query, for the script.
     fn query_time(&self) -> QueryTime {
         match self.config.time {
             TimeSource::Local => QueryTime {
@@ -201,7 +203,8 @@ impl Node {
     }
 
     /// Adjusts the clock offset: the store's clock showed `store_micros` between `asked` and now.
-    /// If it was set by more than a second, counts restart, because their times are unknown.
+    /// If the offset changes by more than a second, all counts restart, because their times are
+    /// unknown.
     pub(super) fn note_time(&self, store_micros: u64, asked: Now) {
         let local_micros = self.clock.monotonic_micros();
         let lower = store_micros
@@ -221,7 +224,7 @@ impl Node {
 }
 
 impl Shard {
-    /// Removes empty windows, once a minute.
+    /// Removes idle windows, at most once a minute.
     fn clean(&mut self, now: Now) {
         if now.local_micros < self.next_cleaning {
             return;

@@ -24,15 +24,15 @@ impl Kind {
     }
 }
 
-/// Identifies a window among all accounts.
+/// Key of a window among all accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct WindowKey {
     pub(super) account: AccountId,
     pub(super) kind: Kind,
 }
 
-/// Changes to the seconds of a window, under an increasing number: amounts are added if positive,
-/// removed if negative.
+/// Changes to the seconds of a window: positive amounts are added, negative amounts are subtracted.
+/// The numbers of a node's batches increase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Batch {
     pub(super) number: u64,
@@ -50,7 +50,7 @@ pub(super) struct WindowQuery {
     pub(super) extra: u64,
     /// Whether requests are counted by their time rather than by second.
     pub(super) by_time: bool,
-    /// The generation of the window that the node knows.
+    /// Generation of the window that this node expects; `None` for any generation.
     pub(super) generation: Option<String>,
     /// Changes to apply first, oldest first.
     pub(super) batches: Vec<Batch>,
@@ -60,18 +60,18 @@ pub(super) struct WindowQuery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     StoreReply(StoreReply),
-    /// The window that the node knows is lost; the store has a new one.
+    /// The store lost the window that the node expected, and has a new one.
     Lost {
         now: u64,
         generation: String,
     },
-    /// The query arrived after its deadline; nothing was done.
+    /// The query arrived after its deadline and changed nothing.
     Late {
         now: u64,
     },
 }
 
-/// A decision of the store. Durations are in microseconds.
+/// A decision of the store. Times and durations are in microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StoreReply {
     pub(super) now: u64,
@@ -79,9 +79,9 @@ pub(super) struct StoreReply {
     pub(super) allowed: bool,
     /// Counted amount: `wanted`, plus the loan if there is one.
     pub(super) granted: u64,
-    /// The second that it counts in.
+    /// Second of the store's clock in which `granted` counts.
     pub(super) second: u64,
-    /// Amount in the window afterwards.
+    /// Amount in the window after the decision.
     pub(super) used: u64,
     pub(super) retry_after: u64,
     pub(super) reset: u64,
@@ -95,8 +95,8 @@ pub(super) struct Scripts {
     node: String,
 }
 
-/// Time and deadline of a query in microseconds; zero for the store's own time, and for no
-/// deadline.
+/// Time and deadline of a query, in microseconds. A time of zero is the store's time; a deadline of
+/// zero is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueryTime {
     pub(super) now: u64,
@@ -129,7 +129,8 @@ impl Scripts {
         format!("{}:{{nodes}}:epoch", self.prefix)
     }
 
-    /// The query and then the epoch, which reveals a loss of data before the query.
+    /// Returns the commands of a query, followed by one that reads the epoch. A changed epoch
+    /// reveals a loss of data before the query.
     pub(super) fn ask(
         &self,
         key: WindowKey,
@@ -166,7 +167,8 @@ impl Scripts {
         pipeline
     }
 
-    /// A heartbeat. `ended` is an epoch that is over although the store still has it.
+    /// Returns the commands of a heartbeat. `ended` is an epoch to replace if the store still has
+    /// it; empty if there is none.
     pub(super) fn heartbeat(&self, now: u64, ended: &str, new_epoch: &str, alive_for: u64) -> Pipeline {
         let mut pipeline = Pipeline::new();
         pipeline

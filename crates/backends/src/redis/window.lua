@@ -1,13 +1,15 @@
--- One window of one account: takes in what a node has to add or to take back, then decides.
+-- Applies the changes of a node to one window of one account, then decides a request.
 --
--- KEYS  counts  a hash: the life of the window, its totals, and a field for each second that holds something
---       times   a list: when each request was admitted that is counted by its time, oldest first
---       batch   the number of the last batch that was taken in from the node that asks
--- ARGV  now, or 0 for the server's own time; deadline, or 0; the life that the node knows, or ''; the life of a window
---       that is made now; wanted; 1 when it is counted; limit; what may be lent besides; 1 when it is counted by its
---       time; then batches, oldest first: the number of each, how many changes it has, and pairs of second and change
--- Times are in microseconds. Answers {'late', now}, {'lost', now, life}, or
--- {'told', now, life, allowed, granted, second, used, retry_after, reset}.
+-- KEYS  counts  hash of the window: its generation (`life`), its totals, and the count of each
+--               non-empty second
+--       times   list of the admission times of requests that are counted by time, oldest first
+--       batch   number of the last batch that was applied for this node
+-- ARGV  now, or 0 for the server's time; deadline, or 0 for none; the node's last known generation,
+--       or ''; the generation of a new window; the wanted amount; 1 to count it; the limit; the
+--       maximum amount lent in addition; 1 to count the request by time; then batches, oldest
+--       first: the number of each, the number of its changes, and pairs of second and change
+-- Times are in microseconds. Returns {'late', now}, {'lost', now, generation}, or
+-- {'told', now, generation, allowed, granted, second, used, retry_after, reset}.
 
 local SECOND, WINDOW, LENT, KEPT, MOST = 1000000, 60000000, 1000000, 120000, 2 ^ 50
 local counts, times, batch = KEYS[1], KEYS[2], KEYS[3]
@@ -20,7 +22,7 @@ if is_own_time then
   local time = redis.call('TIME')
   now = time[1] * SECOND + time[2]
 end
--- The node that asked this has long decided by itself.
+-- The node stopped waiting before the deadline and has decided locally.
 if deadline > 0 and now > deadline then
   return { 'late', now }
 end
@@ -29,8 +31,8 @@ local head = redis.call('HMGET', counts, 'life', 'total', 'oldest', 'newest', 'l
 local life = head[1]
 local total, oldest, newest = tonumber(head[2] or 0), tonumber(head[3] or 0), tonumber(head[4] or 0)
 local latest, logged = tonumber(head[5] or 0), tonumber(head[6] or 0)
--- A part of it was evicted, or the server's clock was set back: what is left is no window. A time that was given may be
--- that of a message which was overtaken.
+-- The window is invalid if the server evicted a part of it, or if the server's clock was set back. A
+-- time in ARGV may be earlier than `latest`, because messages can overtake each other.
 if life and (redis.call('LLEN', times) ~= logged or (is_own_time and now + SECOND < latest)) then
   redis.call('DEL', counts)
   life = false
@@ -49,7 +51,7 @@ if ARGV[3] ~= '' and ARGV[3] ~= life then
 end
 now = math.max(now, latest)
 
--- A second counts until it lies a whole minute back.
+-- A second counts until all of it is at least a minute old.
 local running = math.floor(now / SECOND)
 local left = running - 61
 if oldest > 0 and oldest <= left then
@@ -90,7 +92,7 @@ local function add(second, change)
   end
 end
 
--- A batch that comes twice, because its answer was lost, is taken in once.
+-- A batch that is resent because its reply was lost is applied only once.
 if tells then
   local last, place = tonumber(redis.call('GET', batch) or 0), 10
   while place < #ARGV do
@@ -112,7 +114,7 @@ if tells then
   end
 end
 
--- Until this much of what is counted has left.
+-- Returns the time until `amount` of the counted amount has left the window.
 local function until_left(amount)
   local entries, at, gone = {}, 1, 0
   if logged > 0 then
@@ -154,9 +156,9 @@ elseif counted and by_time then
   redis.call('RPUSH', times, now)
   granted, logged = wanted, logged + 1
 elseif counted and wanted > 0 then
-  -- Near the limit little is lent: what one node has and does not use, another may want.
+  -- A loan is at most a quarter of the free amount, so that other nodes can borrow near the limit.
   granted = wanted + math.min(extra, math.floor((free - wanted) / 4))
-  -- What is lent may be used up to the end of its time, so it counts from there.
+  -- A loan can be used until it expires, so it counts in the second of its expiry.
   if granted > wanted then
     second = math.floor((now + LENT) / SECOND)
   end

@@ -10,12 +10,12 @@ use super::script::{Batch, Kind, MAX_AMOUNT, StoreReply, WindowQuery};
 use crate::memory::decide;
 
 const SECOND: u64 = 1_000_000;
-/// Minimum limit for loans, which save most round trips. Below it requests are counted by their
-/// times.
+/// Minimum limit for loans, which save most round trips. Below this limit, requests are counted by
+/// their times.
 const MIN_LENT_LIMIT: u64 = 3_000;
-/// A loan is at most the limit divided by this.
+/// Divisor of a limit that yields the maximum loan.
 const LOAN_DIVISOR: u64 = 100;
-/// Lifetime of a loan, in microseconds; window.lua has the same value.
+/// Lifetime of a loan, in microseconds. Equals `LENT` in window.lua.
 const LOAN_TTL_MICROS: u64 = SECOND;
 /// Maximum number of unconfirmed batches; further changes wait until one is confirmed.
 const MAX_SENT_BATCHES: usize = 8;
@@ -31,18 +31,18 @@ pub(super) struct Now {
     pub(super) store_micros: u64,
 }
 
-/// Requests or tokens that are counted at the store already and can be used here.
+/// Requests or tokens that the store has already counted and this node may use.
 #[derive(Clone, Copy, Debug)]
 struct Loan {
     left: u64,
     limit: u64,
-    /// The second of the store's clock that the loan counts in.
+    /// Second of the store's clock in which the loan counts.
     second: u64,
     /// End of the loan, by this node's clock.
     ends: u64,
 }
 
-/// Amounts used in the running second and in the previous one.
+/// Amounts used in the current second (`running`) and in the previous one (`before`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
     second: u64,
@@ -58,9 +58,9 @@ pub(super) struct Window {
     loan: Option<Loan>,
     rate: Rate,
     loan_requested_until: u64,
-    /// Free part of the limit at the store in its last reply, and the time at which its window is
-    /// empty, by its clock.
+    /// Free part of the limit in the store's last reply.
     free: u64,
+    /// Time at which the store's window is empty, by its clock, in microseconds.
     empty_at: u64,
     /// Unsent changes by second.
     outbox: BTreeMap<u64, i64>,
@@ -71,7 +71,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Decides by the loan, if it covers the amount.
+    /// Decides with the loan. Returns `None` if the loan does not cover the amount.
     pub(super) fn use_loan(&mut self, kind: Kind, wanted: u64, limit: u64, now: Now) -> Option<Decision> {
         let loan = self.loan.as_mut()?;
         let fits = loan.limit == limit && now.local_micros < loan.ends && loan.left >= wanted;
@@ -94,8 +94,8 @@ impl Window {
         })
     }
 
-    /// A query for a decision, with unreported changes. Ends the loan, whose unused part is
-    /// returned with the query.
+    /// Returns a query for a decision, with unreported changes. Ends the loan; the query returns
+    /// its unused part.
     pub(super) fn ask(
         &mut self,
         kind: Kind,
@@ -127,7 +127,7 @@ impl Window {
         }
     }
 
-    /// A query that counts nothing.
+    /// Returns a query that counts nothing.
     pub(super) fn probe(&mut self, limit: u64, now: Now, number: impl FnOnce() -> u64) -> WindowQuery {
         WindowQuery {
             wanted: 1,
@@ -136,7 +136,7 @@ impl Window {
         }
     }
 
-    /// A query that only reports changes.
+    /// Returns a query that only reports changes.
     pub(super) fn report(&mut self, now: Now, number: impl FnOnce() -> u64) -> WindowQuery {
         self.local_window.advance(now.store_micros);
         WindowQuery {
@@ -147,7 +147,7 @@ impl Window {
         }
     }
 
-    /// Applies the store's decision. `asked` is the time of the query.
+    /// Applies the store's reply to a query sent at `asked`, and returns the decision.
     pub(super) fn apply_reply(
         &mut self,
         kind: Kind,
@@ -194,7 +194,8 @@ impl Window {
         self.check_generation(&reply.generation);
     }
 
-    /// Resends unconfirmed counts if the store counted in another window than the query expected.
+    /// Queues all counts of this node to be sent again if the store has another generation of the
+    /// window than this node expects.
     fn check_generation(&mut self, generation: &str) {
         match &self.generation {
             _ if generation.is_empty() => {}
@@ -211,7 +212,8 @@ impl Window {
         }
     }
 
-    /// The store lost this window: resends all counts of this node.
+    /// Records that the store lost this window, and queues all counts of this node to be sent
+    /// again.
     pub(super) fn mark_lost(&mut self, generation: String) {
         self.generation = Some(generation);
         self.resend_all();
@@ -219,7 +221,7 @@ impl Window {
 
     /// Queues all counts of this node to be sent again.
     pub(super) fn resend_all(&mut self) {
-        // The rest of the loan is no longer counted anywhere.
+        // The store no longer counts the rest of the loan.
         self.loan = None;
         self.sent.clear();
         self.outbox = self
@@ -229,13 +231,14 @@ impl Window {
             .collect();
     }
 
-    /// Moves all counts to now and resends them, because their times are no longer known.
+    /// Moves all counts to the current second and queues them to be sent again, because their times
+    /// are no longer known.
     pub(super) fn restart(&mut self, now: Now) {
         self.local_window.restart(now.store_micros / SECOND);
         self.resend_all();
     }
 
-    /// Decides by the counts of this node, under its share of the limit.
+    /// Decides with the counts of this node and its share of the limit.
     pub(super) fn decide_locally(
         &mut self,
         kind: Kind,
@@ -260,7 +263,7 @@ impl Window {
         }
     }
 
-    /// The local decision for one request or token, without counting it.
+    /// Returns the local decision for one request or token, without counting it.
     pub(super) fn peek_locally(&mut self, limit: u64, share: u64, now: Now) -> Decision {
         self.local_window.advance(now.store_micros);
         Decision {
@@ -285,7 +288,7 @@ impl Window {
         self.free = self.free.saturating_add(back).saturating_sub(used);
     }
 
-    /// Returns the unused part of an expired loan; the result is whether there is no loan now.
+    /// Ends the loan if it has expired. Returns true if there is no loan afterwards.
     pub(super) fn end_loan_if_over(&mut self, now: Now) -> bool {
         if self.loan.is_some_and(|loan| loan.ends <= now.local_micros) {
             self.end_loan();
@@ -293,7 +296,7 @@ impl Window {
         self.loan.is_none()
     }
 
-    /// Returns the unused part of the loan.
+    /// Ends the loan and queues the return of its unused part.
     pub(super) fn end_loan(&mut self) {
         if let Some(loan) = self.loan.take() {
             self.change(loan.second, -signed(loan.left));
@@ -328,7 +331,8 @@ impl Window {
         }
     }
 
-    /// The known generation; `None` for a window without counts, to which any generation is equal.
+    /// Returns the known generation; `None` for a window without counts, which accepts any
+    /// generation.
     fn known_generation(&mut self) -> Option<String> {
         if self.local_window.iter().next().is_none() && !self.has_unreported() {
             self.generation = None;
@@ -336,7 +340,7 @@ impl Window {
         self.generation.clone()
     }
 
-    /// The batches to send: unconfirmed ones unchanged, before newer ones.
+    /// Returns the batches to send: unconfirmed ones first and unchanged, then new ones.
     fn batches(&mut self, now: Now, number: impl FnOnce() -> u64) -> Vec<Batch> {
         if self.sent.len() < MAX_SENT_BATCHES {
             let outbox = std::mem::take(&mut self.outbox);

@@ -109,8 +109,7 @@ impl TryFrom<MemberColumns> for Member {
 }
 
 columns! {
-    /// A row of `price_change`, with the prices of its version and the time since which they are
-    /// known.
+    /// A row of `price_change`, with the prices and the creation time of its price version.
     pub(crate) struct PriceChangeColumns {
         id: Vec<u8>,
         model: String,

@@ -1,4 +1,4 @@
-//! Tenant accounts.
+//! Implements [`AccountStore`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
@@ -39,7 +39,7 @@ impl AccountStore for Sqlite {
     }
 
     async fn list(&self, after: Option<AccountId>, limit: u32) -> Result<Vec<Account>> {
-        // The empty id is less than every id.
+        // An empty id sorts before every id.
         let after = after.map(|id| id_bytes(id.as_u128())).unwrap_or_default();
         self.read(move |connection| Box::pin(list(connection, after, limit)))
             .await
@@ -59,7 +59,7 @@ impl AccountStore for Sqlite {
     }
 
     async fn close_account(&self, id: AccountId, at: Timestamp) -> Result<CloseOutcome> {
-        // Holds are in memory, and calls may have ended only in the journal.
+        // Open holds are counted in memory, because the end of a call may be in the journal only.
         let calls = self.0.core.holds.of(id).len() as u64;
         self.write(
             move |connection| Box::pin(close(connection, id, at, calls)),
@@ -147,7 +147,7 @@ async fn create(connection: &mut SqliteConnection, account: Account) -> Result<(
     Ok(())
 }
 
-/// The account as the connection sees it.
+/// Reads an account, including uncommitted changes of this connection.
 pub(super) async fn get(connection: &mut SqliteConnection, id: AccountId) -> Result<Option<Account>> {
     let columns: Option<AccountColumns> = sqlx::query_as(GET)
         .bind(id_bytes(id.as_u128()))
@@ -202,7 +202,7 @@ async fn change(
     Ok(AccountChanged { before, after })
 }
 
-/// A violated rule as `Conflict`.
+/// Creates a `Conflict` error for a violated rule.
 pub(super) fn conflict(why: impl Into<String>) -> StorageError {
     StorageError::new(StorageErrorKind::Conflict, why.into())
 }

@@ -1,4 +1,4 @@
-//! Administrators.
+//! Implements [`AdminStore`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;

@@ -47,7 +47,7 @@ const USAGE: &str = concat!(
     ORDER BY usage_row.account_id, usage_row.id LIMIT $3"
 );
 
-/// Rows of a page.
+/// Number of rows of a page.
 const PAGE: i64 = 1024;
 /// Number of items sent to the visitor together.
 const BATCH_ITEMS: usize = 256;
@@ -70,7 +70,8 @@ enum AuditItem {
     Unreadable(String),
 }
 
-/// Audits the database. A task of the engine reads; the visitor stays with the caller.
+/// Passes the rows of one account or of all accounts to a visitor. A task of the engine reads the
+/// rows; the caller's task executes the visitor.
 pub(super) async fn audit(
     core: &Core,
     account: Option<AccountId>,
@@ -118,7 +119,7 @@ fn show(visitor: &mut dyn AuditVisitor, item: AuditItem) {
     }
 }
 
-/// Sends items to the visitor in batches.
+/// Sender of items to the visitor, in batches.
 struct AuditSender {
     send: mpsc::Sender<Vec<AuditItem>>,
     batch: Vec<AuditItem>,
@@ -140,7 +141,7 @@ impl AuditSender {
         Ok(())
     }
 
-    /// Sends a row; an unreadable row is reported as such.
+    /// Sends the item of a row; an unreadable row is reported as such.
     async fn show_row(&mut self, item: Result<AuditItem>) -> Result<()> {
         self.show(item.unwrap_or_else(|error| AuditItem::Unreadable(error.to_string())))
             .await
@@ -152,8 +153,8 @@ impl AuditSender {
     }
 }
 
-/// Reads eight tables in parallel in account order, a page at a time, so a ledger of any size needs
-/// little memory.
+/// Reads eight tables in account order and in pages, and merges them by account, so that the memory
+/// use does not depend on the size of the ledger.
 async fn show_all(
     connection: &mut SqliteConnection,
     only: Option<AccountId>,
@@ -167,7 +168,7 @@ async fn show_all(
     let table = |statement, key, read| Table::new(statement, key, read, first.clone());
     let mut accounts = match only {
         None => table(ACCOUNTS, Key::Account, Read::Account),
-        // Pages start after their key, so reading starts at the preceding id.
+        // Pages start after their key, so that reading starts at the preceding id.
         Some(account) => Table {
             after: vec![Value::Bytes(id_bytes(account.as_u128().wrapping_sub(1)))],
             ..table(ACCOUNTS, Key::Account, Read::Account)
@@ -214,7 +215,8 @@ async fn show_all(
     sender.send().await
 }
 
-/// The table with the next row of this account; for equal entries the first table.
+/// Returns the table with the first row of this account; if several rows belong to the same entry,
+/// the first of their tables.
 async fn next_table(
     tables: &mut [Table],
     account: &[u8],
@@ -231,7 +233,7 @@ async fn next_table(
     Ok(first.map(|(_, place)| place))
 }
 
-/// The order of a table after the account.
+/// Sort key of a table, after the account.
 #[derive(Clone, Copy)]
 enum Key {
     Account,
@@ -261,18 +263,18 @@ struct Table {
     statement: &'static str,
     key: Key,
     read: Read,
-    /// The key of the last row that was read.
+    /// Key of the last row that was read.
     after: Vec<Value>,
     rows: VecDeque<SqliteRow>,
     ended: bool,
 }
 
 impl Table {
-    /// The table from its first row, or from the first row of an account.
+    /// Creates a reader that starts at the first row of the table, or of an account.
     fn new(statement: &'static str, key: Key, read: Read, first: Option<Vec<u8>>) -> Table {
         let empty = || Value::Bytes(Vec::new());
         let account = Value::Bytes(first.unwrap_or_default());
-        // The empty id is less than every id, and no leg or part is negative.
+        // An empty id sorts before every id, and no leg or part is negative.
         let after = match key {
             Key::Account => vec![account],
             Key::Kind => vec![account, Value::Text(String::new())],
@@ -327,7 +329,7 @@ impl Table {
         Ok(self.rows.pop_front())
     }
 
-    /// The next row, if it belongs to this account. Rows without an account are skipped.
+    /// Returns the next row if it belongs to this account. Rows without an account are skipped.
     async fn next_of(
         &mut self,
         account: &[u8],
@@ -339,7 +341,7 @@ impl Table {
         Ok(self.rows.pop_front())
     }
 
-    /// The entry of the next row, if the row belongs to this account.
+    /// Returns the entry of the next row if the row belongs to this account.
     async fn entry_of(&mut self, account: &[u8], connection: &mut SqliteConnection) -> Result<Option<&[u8]>> {
         if !self.is_at(account, connection).await? {
             return Ok(None);

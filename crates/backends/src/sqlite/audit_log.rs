@@ -1,4 +1,4 @@
-//! The audit log.
+//! Implements [`AuditLog`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;

@@ -1,4 +1,4 @@
-//! The balances of all accounts, in memory. The database follows them.
+//! Balances of all accounts, in memory. The writer updates the database later.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -11,11 +11,11 @@ use crate::ids::{IdMap, shard_of};
 
 const SHARDS: usize = 32;
 
-/// The balances of one account.
+/// Balances of one account.
 #[derive(Debug, Default)]
 pub(super) struct AccountBalances {
-    /// A change of the sums is written to the journal under this lock, so that the journal has the
-    /// changes of an account in order.
+    /// Balances. Their changes are written to the journal under this lock, so that the journal
+    /// contains the changes of an account in order.
     pub(super) sums: Mutex<Sums>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Sums {
     pub(super) drawn: i64,
     /// Total charged for calls, including overruns and the part that allowances paid.
     pub(super) revenue: i64,
-    /// Rest of the plan's open week.
+    /// Unused allowance of the plan's open week.
     pub(super) allowance: i64,
     /// The plan that is active or past due.
     pub(super) plan: Option<Box<Subscription>>,
@@ -41,14 +41,14 @@ pub(super) struct Sums {
 pub(super) struct Share {
     /// Number of the week.
     pub(super) week: i64,
-    /// Rest of the week's allowance, in nano-credits.
+    /// Unused allowance of the week, in nano-credits.
     pub(super) left: i64,
     /// Whether the week must be opened first.
     pub(super) is_next: bool,
 }
 
 impl Sums {
-    /// The allowance for a call, if a plan covers it.
+    /// Returns the allowance that a call at this time may use; `None` if no plan covers the call.
     pub(super) fn share(&self, at: Timestamp, not_covered_by: &[Arc<str>]) -> Option<Share> {
         let plan = self.plan.as_deref()?;
         let (week, left, is_next) = match plan.draw(at) {
@@ -60,7 +60,7 @@ impl Sums {
         Some(Share { week, left, is_next })
     }
 
-    /// Whether this is the open week.
+    /// Whether `used` refers to the open week of the plan.
     pub(super) fn is_open(&self, used: &PlanUse) -> bool {
         let open = self
             .plan
@@ -69,7 +69,7 @@ impl Sums {
         open.is_some_and(|(subscription, number)| window_entry(subscription, number) == used.window)
     }
 
-    /// The credits of the account, without its allowance.
+    /// Returns the credits of the account, without its allowance.
     pub(super) fn funds(&self) -> Funds {
         Funds {
             available: Credits::from_nanos(self.credits),
@@ -77,7 +77,7 @@ impl Sums {
         }
     }
 
-    /// Converts to the type of the storage port.
+    /// Converts the balances to the type of the storage port.
     pub(super) fn balance(&self) -> Balance {
         Balance {
             credits: Credits::from_nanos(self.credits),
@@ -86,7 +86,7 @@ impl Sums {
     }
 }
 
-/// The balances of all accounts, in shards.
+/// Balances of all accounts, in shards.
 #[derive(Default)]
 pub(super) struct Balances {
     shards: [RwLock<IdMap<AccountId, Arc<AccountBalances>>>; SHARDS],

@@ -1,4 +1,4 @@
-//! The content of one transaction that takes over journal records: rows, and changes of balances.
+//! Batch of journal records for one transaction: the rows to write and the changes of balances.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct Batch {
     windows: Vec<Window>,
     refunds: Vec<Refund>,
     shrunk: Vec<Shrunk>,
-    /// The list of each step, in the order of the journal.
+    /// List that contains each step, in the order of the journal.
     order: Vec<StepKind>,
     moves: IdMap<AccountId, Moves>,
     last: u64,
@@ -34,22 +34,22 @@ enum StepKind {
     Shrunk,
 }
 
-/// A change of balances.
+/// A step of a batch, which changes balances.
 pub(super) enum Step<'a> {
-    /// An open hold gets a row.
+    /// Insertion of an open hold's row.
     Stored(&'a Hold),
-    /// A call ended.
+    /// End of a call.
     Resolved(&'a ResolvedCall),
-    /// A week was opened.
+    /// Opening of a week.
     Window(&'a Window),
-    /// A charge was refunded.
+    /// Refund of a charge.
     Refund(&'a Refund),
-    /// A part of a hold was released early.
+    /// Early release of a part of a hold.
     Shrunk(&'a Shrunk),
 }
 
 impl Step<'_> {
-    /// The account whose balances change.
+    /// Returns the account whose balances change.
     pub(super) fn account(&self) -> AccountId {
         match self {
             Step::Stored(hold) => hold.account,
@@ -61,11 +61,11 @@ impl Step<'_> {
     }
 }
 
-/// A call that ended.
+/// A call that has ended.
 pub(super) struct ResolvedCall {
-    /// The terms of its hold.
+    /// Terms of the call's hold.
     pub(super) hold: Arc<Hold>,
-    /// How it was settled.
+    /// Settlement that ends the hold.
     pub(super) settlement: Settlement,
     /// Whether the hold has a row, from this batch or an earlier one.
     pub(super) is_stored: bool,
@@ -73,11 +73,10 @@ pub(super) struct ResolvedCall {
     pub(super) week: Week,
 }
 
-/// An early release of a hold.
+/// Early release of a part of a hold.
 pub(super) struct Shrunk {
-    /// Its terms before the release.
+    /// Terms of the hold before the release.
     pub(super) hold: Arc<Hold>,
-    /// The released amount.
     pub(super) shrink: Shrink,
 }
 
@@ -95,7 +94,7 @@ pub(super) struct Moves {
     pub(super) refunded: i64,
 }
 
-/// Values that many calls share; a statement contains them once.
+/// Values that many calls have in common. A statement contains them once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Kind<'a> {
     pub(super) endpoint: &'a str,
@@ -104,35 +103,35 @@ pub(super) struct Kind<'a> {
     pub(super) price_version: PriceVersion,
     pub(super) outcome: Outcome,
     pub(super) estimated: bool,
-    /// [`ResolvedCall::is_plain`].
+    /// Result of [`ResolvedCall::is_plain`].
     pub(super) is_plain: bool,
 }
 
-/// A call with its key and its index in the resolved calls.
+/// A call with its key and its index in the list of resolved calls.
 pub(super) type Placed<'a> = (HoldKey, usize, &'a ResolvedCall);
 
 impl Batch {
-    /// Open holds to insert.
+    /// Returns the open holds to insert.
     pub(super) fn stored(&self) -> &[Arc<Hold>] {
         &self.stored
     }
 
-    /// Weeks that calls opened in this batch.
+    /// Returns the weeks that calls opened in this batch.
     pub(super) fn windows(&self) -> &[Window] {
         &self.windows
     }
 
-    /// Refunds to insert.
+    /// Returns the refunds to insert.
     pub(super) fn refunds(&self) -> &[Refund] {
         &self.refunds
     }
 
-    /// Early releases of holds that have rows.
+    /// Returns the early releases of holds that have rows.
     pub(super) fn shrunk(&self) -> &[Shrunk] {
         &self.shrunk
     }
 
-    /// All steps in the order of the journal.
+    /// Returns all steps in the order of the journal.
     pub(super) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
         let (mut stored, mut resolved) = (self.stored.iter(), self.resolved.iter());
         let (mut windows, mut refunds) = (self.windows.iter(), self.refunds.iter());
@@ -146,37 +145,37 @@ impl Batch {
         })
     }
 
-    /// The changed accounts, in table order.
+    /// Returns the changed accounts, in table order.
     pub(super) fn accounts(&self) -> Vec<AccountId> {
         let mut accounts: Vec<AccountId> = self.moves.keys().copied().collect();
         accounts.sort_unstable();
         accounts
     }
 
-    /// Resolved holds whose rows are deleted.
+    /// Returns the keys of the resolved holds whose rows are deleted.
     pub(super) fn gone(&self) -> Vec<HoldKey> {
         let gone = self.resolved.iter().filter(|call| call.is_stored);
         gone.map(|call| (call.hold.account, call.hold.id)).collect()
     }
 
-    /// Whether there is nothing to write.
+    /// Whether the batch contains no records.
     pub(super) fn is_empty(&self) -> bool {
         let has_no_calls = self.stored.is_empty() && self.resolved.is_empty();
         let has_no_others = self.windows.is_empty() && self.refunds.is_empty() && self.shrunk.is_empty();
         has_no_calls && has_no_others && self.last == 0
     }
 
-    /// The number of calls.
+    /// Returns the number of inserted holds and resolved calls.
     pub(super) fn len(&self) -> usize {
         self.stored.len() + self.resolved.len()
     }
 
-    /// The number of the last record in the batch; zero if the batch is empty.
+    /// Returns the sequence number of the last record in the batch; zero if there is none.
     pub(super) fn last(&self) -> u64 {
         self.last
     }
 
-    /// Extends the batch up to this record.
+    /// Extends the batch to the record with this sequence number.
     pub(super) fn reach(&mut self, seq: u64) {
         self.last = self.last.max(seq);
     }
@@ -248,7 +247,8 @@ impl Batch {
         self.order.push(StepKind::Refund);
     }
 
-    /// Calls by kind, each kind in table order, so that adjacent rows are written together.
+    /// Returns the resolved calls by kind, each kind in table order, so that adjacent rows are
+    /// written together.
     pub(super) fn by_kind(&self) -> Vec<(Kind<'_>, Vec<Placed<'_>>)> {
         let mut kinds: Vec<(Kind<'_>, Vec<Placed<'_>>)> = Vec::new();
         let mut places: HashMap<Kind<'_>, usize> = HashMap::new();
@@ -271,12 +271,13 @@ impl Batch {
         kinds
     }
 
-    /// The change of an account's credits.
+    /// Returns the change of an account's credits, in nano-credits.
     pub(super) fn credits_of(&self, account: AccountId) -> i64 {
         self.moves.get(&account).map_or(0, |moves| moves.credits)
     }
 
-    /// The changes of one ledger account, in table order.
+    /// Returns the changes of one ledger account other than zero, in nano-credits and in table
+    /// order.
     pub(super) fn moves(&self, of: impl Fn(&Moves) -> i64) -> Vec<(AccountId, i64)> {
         let moves = self.moves.iter().map(|(account, moves)| (*account, of(moves)));
         let mut moves: Vec<_> = moves.filter(|(_, by)| *by != 0).collect();
@@ -286,7 +287,8 @@ impl Batch {
 }
 
 impl ResolvedCall {
-    /// Whether its hold has no row and no plan, and it has no overrun and no rare units.
+    /// Whether the call is plain: its hold has no row and no plan, and the call has no overrun and
+    /// no rare units.
     pub(super) fn is_plain(&self) -> bool {
         !self.is_stored
             && self.hold.plan.is_none()
@@ -322,5 +324,5 @@ pub(super) const RARE_UNITS: [Unit; 8] = [
     Unit::Audio,
     Unit::Character,
 ];
-/// The other units, in the column order of the statements.
+/// All other units, in the column order of the statements.
 pub(super) const USUAL: [Unit; 4] = [Unit::Input, Unit::CacheRead, Unit::Output, Unit::Reasoning];

@@ -1,4 +1,4 @@
-//! Lines of batches.
+//! Implements [`BatchStore`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::Row;

@@ -1,5 +1,5 @@
 //! Statements over many rows. A statement is prepared for a few fixed numbers of rows, so that each
-//! is parsed once.
+//! form is parsed once.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use tollgate_storage::Result;
 use crate::rows::{corrupt, id_bytes, storage_error};
 use crate::transfer::Value;
 
-/// Numbers of rows with a prepared statement, largest first.
+/// Numbers of rows for which a statement is prepared, largest first.
 const SIZES: [usize; 5] = [256, 64, 16, 4, 1];
 
 /// A statement with a list of rows: `head VALUES (?, …), … tail`.
 ///
-/// Parameters are not numbered: for each numbered one SQLite would search the list of all
-/// parameters.
+/// Parameters are not numbered, because SQLite would search the list of all parameters for each
+/// numbered parameter.
 pub(super) struct Bulk {
     statements: [(usize, Arc<str>); SIZES.len()],
     common: usize,
@@ -24,8 +24,8 @@ pub(super) struct Bulk {
 }
 
 impl Bulk {
-    /// Creates a statement whose rows have `columns` columns. A `?` in the head stands for a value
-    /// that all rows share.
+    /// Creates a statement whose rows have `columns` columns. A `?` in the head is a value that all
+    /// rows have in common.
     pub(super) fn new(head: &str, columns: usize, tail: &str) -> Bulk {
         let row = format!("({})", vec!["?"; columns].join(", "));
         let statement = |rows: usize| {
@@ -39,8 +39,8 @@ impl Bulk {
         }
     }
 
-    /// Executes the statement for all rows; returns the number of changed rows. `common` binds the
-    /// values of the head, `each` those of a row.
+    /// Executes the statement for all rows and returns the number of changed rows. `common` binds
+    /// the values of the head, `each` binds the values of a row.
     pub(super) async fn run<T>(
         &self,
         connection: &mut SqliteConnection,
@@ -64,7 +64,7 @@ impl Bulk {
         Ok(changed)
     }
 
-    /// Executes the statement for all rows; returns the rows that it selects.
+    /// Executes the statement for all rows and returns the rows that it selects.
     pub(super) async fn fetch<T>(
         &self,
         connection: &mut SqliteConnection,
@@ -85,14 +85,14 @@ impl Bulk {
         Ok(found)
     }
 
-    /// All prepared sizes of the statement, for the test that prepares them.
+    /// Returns all prepared forms of the statement, for the test that prepares them.
     #[cfg(test)]
     pub(super) fn forms(&self) -> impl Iterator<Item = Arc<str>> + '_ {
         self.statements.iter().map(|(_, statement)| statement.clone())
     }
 }
 
-/// The bound values of a statement, in order.
+/// Bound values of a statement, in order.
 pub(super) struct Values {
     arguments: SqliteArguments,
     failed: bool,

@@ -1,4 +1,4 @@
-//! Calibrations.
+//! Implements [`CalibrationStore`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -68,7 +68,8 @@ impl CalibrationStore for Sqlite {
     }
 }
 
-/// There is one writer, so no other insert can use the last free place in between.
+/// Inserts a calibration if the account has fewer than `max`. There is one writer, so that no
+/// concurrent insertion can exceed the limit.
 async fn insert(
     connection: &mut SqliteConnection,
     new: NewCalibration,

@@ -1,5 +1,6 @@
-//! Appends transfers to the hash chains of their accounts. The end of each chain is in the database
-//! and moves in the same transaction as the rows: a recovery after a crash continues from there.
+//! Appends transfers to the hash chains of their accounts. The database contains the end of each
+//! chain and updates it in the transaction that inserts the rows, so that a recovery after a crash
+//! continues from there.
 
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -26,23 +27,23 @@ const HEADS_TAIL: &str = ") AS wanted CROSS JOIN ledger_account AS account \
 /// Maximum number of chain ends cached between transactions, to avoid repeated lookups.
 const MAX_REMEMBERED: usize = 1 << 16;
 
-/// The ends of chains.
+/// Cache of chain ends.
 pub(super) struct Heads {
     statement: Bulk,
     known: IdMap<AccountId, Option<Link>>,
 }
 
-/// A batch's transfers with their links.
+/// Transfers of a batch with their links.
 #[derive(Default)]
 pub(super) struct Chained {
     /// All transfers except those of plain calls.
     pub(super) rows: Vec<(AccountId, TransferRow)>,
-    /// For each resolved call, if it is plain: its first sequence, and the range of its hashes in
-    /// `hashes`.
+    /// For each resolved call that is plain: its first sequence number and the range of its hashes
+    /// in `hashes`. Zeros for other calls.
     plain: Vec<(i64, usize, usize)>,
-    /// For each plain call: the previous hash and the hashes of its legs.
+    /// For each plain call: the previous hash, then the hashes of its legs.
     hashes: Vec<u8>,
-    /// The new ends, in table order.
+    /// New chain ends, in table order.
     pub(super) heads: Vec<(AccountId, Link)>,
 }
 
@@ -54,12 +55,12 @@ impl Heads {
         }
     }
 
-    /// Clears the cache: the transaction was rolled back, or another statement has written.
+    /// Clears the cache, after a rollback or after another statement wrote transfers.
     pub(super) fn forget(&mut self) {
         self.known.clear();
     }
 
-    /// Links the transfers of the batch, in order.
+    /// Links the transfers of the batch in the order of the journal.
     pub(super) async fn chain(
         &mut self,
         connection: &mut SqliteConnection,
@@ -94,7 +95,7 @@ impl Heads {
         Ok(chained)
     }
 
-    /// The statement that reads chain ends, for the test that prepares it.
+    /// Returns the statement that reads chain ends, for the test that prepares it.
     #[cfg(test)]
     pub(super) fn bulk(&self) -> &Bulk {
         &self.statement
@@ -102,8 +103,8 @@ impl Heads {
 }
 
 impl Chained {
-    /// The sequence of the first leg of a plain call, with the previous hash and the hashes of its
-    /// legs.
+    /// Returns the sequence number of the first leg of a plain call, and the previous hash followed
+    /// by the hashes of its legs.
     pub(super) fn plain(&self, call: usize) -> (i64, &[u8]) {
         let (sequence, from, to) = self.plain.get(call).copied().unwrap_or_default();
         (sequence, self.hashes.get(from..to).unwrap_or_default())
@@ -214,7 +215,7 @@ fn call_leg(hold: &Hold, leg: Leg, amount: i64, at: Timestamp) -> TransferRow {
     }
 }
 
-/// The transfers of a week: the previous week is closed, then this one is opened.
+/// Returns the transfers that close the previous week, if any, and open the next one.
 fn window_transfers(window: &Window) -> impl Iterator<Item = Transfer> {
     let closed = window.closed.map(|week| (week, Leg::CloseWindow));
     let opened = (window.opened, Leg::OpenWindow);
@@ -230,7 +231,7 @@ fn window_transfers(window: &Window) -> impl Iterator<Item = Transfer> {
         })
 }
 
-/// The transfers of a refund: to credits, then to the allowance.
+/// Returns the transfers of a refund: to credits, then to the allowance.
 fn refund_transfers(refund: &Refund) -> [Transfer; 2] {
     let parts = [
         (Leg::Refund, refund.credits),
@@ -255,7 +256,7 @@ fn head(row: &SqliteRow) -> Result<(AccountId, Option<Link>)> {
     Ok((AccountId::from_u128(account), link))
 }
 
-/// Appends a transfer to its account's chain; returns it with its link.
+/// Appends a transfer to its account's chain; returns the transfer with its link.
 pub(super) async fn append(
     connection: &mut SqliteConnection,
     account: AccountId,

@@ -14,10 +14,11 @@ use tollgate_storage::{Result, StorageError, StorageErrorKind};
 use crate::rows::storage_error;
 use crate::schema::{APPLIED, Applied, compare, migrations, newest};
 
-/// Page size of a new database. Calls are appended in batches: large pages are split, logged and
-/// moved less often.
+/// Page size of a new database, in bytes. Calls are appended in batches, and large pages are split,
+/// logged and moved less often.
 const PAGE_BYTES: u32 = 16 << 10;
-/// Size of the write-ahead log that starts a checkpoint, in pages: 32 MiB.
+/// Size of the write-ahead log that starts a checkpoint, in pages. With `PAGE_BYTES`, this is 32
+/// MiB.
 const CHECKPOINT_PAGES: u32 = 2048;
 
 pub(super) const DATABASE_FILE: &str = "tollgate.db";
@@ -61,7 +62,7 @@ impl Database {
         options.connect().await.map_err(storage_error)
     }
 
-    /// Opens a connection to a new file without a rollback journal: a failure may corrupt
+    /// Opens a writing connection to a new file without a rollback journal. A failure may corrupt
     /// the file.
     pub(super) async fn unsafe_writer(&self) -> Result<SqliteConnection> {
         let options = self
@@ -105,7 +106,7 @@ pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<()> {
         .map_err(|error| StorageError::new(StorageErrorKind::Corrupt, error))
 }
 
-/// Returns the schema version of the database in a directory; 0 if there is none.
+/// Returns the schema version of the database in a directory; 0 if the directory has no database.
 pub async fn schema_version(dir: &Path) -> Result<i64> {
     if !dir.join(DATABASE_FILE).exists() {
         return Ok(0);
@@ -116,7 +117,7 @@ pub async fn schema_version(dir: &Path) -> Result<i64> {
     Ok(version)
 }
 
-/// Whether the schema matches this program; the error says what to do.
+/// Checks whether the applied migrations equal those of this program; the error states what to do.
 pub(super) async fn verdict(connection: &mut SqliteConnection) -> Result<std::result::Result<(), String>> {
     Ok(compare(&applied(connection).await?, &MIGRATIONS))
 }

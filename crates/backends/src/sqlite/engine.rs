@@ -1,4 +1,4 @@
-//! The engine as a whole.
+//! Implements [`Engine`] on SQLite.
 
 use async_trait::async_trait;
 use tokio::sync::oneshot;
@@ -34,7 +34,7 @@ impl Engine for Sqlite {
 
     async fn close(&self) -> Result<()> {
         let (done, answer) = oneshot::channel();
-        // A checkpoint covers the whole log only without readers.
+        // A checkpoint can truncate the write-ahead log only without readers.
         self.readers.close().await;
         self.inbox.send(Command::Close { done });
         let closed = answer.await.map_err(stopped)?;

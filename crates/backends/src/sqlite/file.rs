@@ -1,4 +1,4 @@
-//! Files of accounts.
+//! Implements [`FileStore`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -101,7 +101,8 @@ async fn begin(
     }
 }
 
-/// There is one writer, so no other insert can use the last free capacity in between.
+/// Inserts a file if the account stays within `max`. There is one writer, so that no concurrent
+/// insertion can exceed the limit.
 async fn insert(connection: &mut SqliteConnection, file: FileRecord, max: FileUse) -> Result<bool> {
     let owner = account::get(connection, file.account).await?;
     owner.ok_or_else(|| StorageError::not_found(file.account))?;

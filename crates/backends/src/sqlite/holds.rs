@@ -1,4 +1,4 @@
-//! Holds in memory: open ones, and for a while resolved ones.
+//! Holds in memory: all open holds, and resolved holds for a limited time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,14 +19,14 @@ const MAX_REMEMBERED: usize = 256;
 pub(super) enum HoldState {
     /// The hold has no settlement yet.
     Open {
-        /// The current terms.
+        /// Terms of the hold after its last change.
         hold: Arc<Hold>,
-        /// Its sequence number in the journal; zero if it was read from the database.
+        /// Sequence number in the journal; zero if the hold was read from the database.
         seq: u64,
-        /// Cached, so that a settlement needs no lookup.
+        /// Balances of the account, cached so that a settlement needs no lookup.
         account_balances: Arc<AccountBalances>,
     },
-    /// Resolved at this charge.
+    /// The hold was resolved at this charge.
     Resolved(Credits),
 }
 
@@ -35,9 +35,9 @@ pub(super) enum HoldState {
 pub(super) struct Shard {
     known: IdMap<HoldKey, HoldState>,
     resolved: VecDeque<Resolved>,
-    /// The largest removed id. A larger unknown id was never used.
+    /// Largest id of a removed hold. A larger id that is not in memory was never used.
     forgotten: Option<HoldId>,
-    /// The number of removed holds.
+    /// Number of removed holds.
     pub(super) times_forgotten: u64,
 }
 
@@ -48,7 +48,7 @@ struct Resolved {
 }
 
 impl Shard {
-    /// Returns a hold that is in memory.
+    /// Returns a hold if it is in memory.
     pub(super) fn get(&self, key: HoldKey) -> Option<&HoldState> {
         self.known.get(&key)
     }
@@ -76,8 +76,8 @@ impl Shard {
         self.resolved.push_back(Resolved { key, seq, at_micros });
     }
 
-    /// Removes resolved holds that are in the database (up to the record `committed`), if they are
-    /// old or too many.
+    /// Removes resolved holds that are in the database (up to the record `committed`) and exceed
+    /// the retention or `MAX_REMEMBERED`.
     pub(super) fn forget(&mut self, committed: u64, now_micros: u64) {
         while let Some(oldest) = self.resolved.front() {
             let young = now_micros.saturating_sub(oldest.at_micros) < REMEMBERED_MICROS;
@@ -116,7 +116,7 @@ impl Holds {
         lock(&self.shards[shard_of(id.as_u128(), SHARDS)])
     }
 
-    /// Expired open holds, at most `limit`.
+    /// Returns the keys of expired open holds, at most `limit`.
     pub(super) fn expired(&self, now: Timestamp, limit: usize) -> Vec<HoldKey> {
         let mut expired = Vec::new();
         for shard in &self.shards {
@@ -130,7 +130,8 @@ impl Holds {
         expired
     }
 
-    /// The open holds of an account: creation time and held credits.
+    /// Returns the creation time and the held credits (in nano-credits, without allowance) of the
+    /// account's open holds.
     pub(super) fn of(&self, account: AccountId) -> Vec<(Timestamp, i64)> {
         let mut open = Vec::new();
         for shard in &self.shards {
@@ -144,7 +145,7 @@ impl Holds {
         open
     }
 
-    /// Removes resolved holds from all shards, under the same conditions.
+    /// Applies [`Shard::forget`] to all shards.
     pub(super) fn forget(&self, committed: u64, now_micros: u64) {
         for shard in &self.shards {
             lock(shard).forget(committed, now_micros);

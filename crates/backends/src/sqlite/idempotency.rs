@@ -1,4 +1,4 @@
-//! Idempotency keys.
+//! Implements [`IdempotencyStore`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
@@ -65,7 +65,7 @@ impl IdempotencyStore for Sqlite {
     }
 }
 
-/// Releases all keys without a response: the process that handled their requests has ended.
+/// Releases all keys without a response, because the process that handled their requests has ended.
 pub(super) async fn abandon(connection: &mut SqliteConnection) -> Result<()> {
     let done = sqlx::query(ABANDON).execute(connection).await;
     done.map(|_| ()).map_err(storage_error)

@@ -1,6 +1,6 @@
-//! Jobs. A hold is in the journal before its job is in the database, and a job has ended in the
-//! database before its hold is resolved in the journal. If the process dies in between,
-//! [`super::recover`] completes the change.
+//! Implements [`JobStore`] on SQLite. A hold is in the journal before its job is in the database,
+//! and a job has ended in the database before its hold is resolved in the journal. If the process
+//! dies in between, [`super::recover`] completes the change.
 
 use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -26,7 +26,7 @@ use crate::journal::record::crashed;
 use crate::parts::bind_part;
 use crate::rows::{id_bytes, id_from, quantity_column, storage_error};
 
-/// Ends the leases of a process that died.
+/// Ends the leases of a process that has died.
 const ABANDON: &str = "UPDATE job SET lease_until = 0 WHERE lease_until IS NOT NULL";
 
 #[async_trait]
@@ -155,7 +155,8 @@ impl JobStore for Sqlite {
             let Some(settlement) = ended else {
                 return Ok(false);
             };
-            // Settles first: without the job, recovery could not tell how the hold is resolved.
+            // Settles first, because without the job a recovery could not determine how to resolve
+            // the hold.
             engine.settle(settlement).await?;
             engine
                 .write(
@@ -228,7 +229,7 @@ impl Sqlite {
 }
 
 impl Core {
-    /// Makes the writer insert an open hold before any later command.
+    /// Inserts an open hold before the writer executes later commands.
     fn store_hold(&self, key: crate::ids::HoldKey) {
         let seq = match self.holds.shard(key.1).get(key) {
             Some(HoldState::Open { seq, .. }) => *seq,
@@ -244,8 +245,8 @@ pub(super) async fn abandon(connection: &mut SqliteConnection) -> Result<()> {
     abandoned.map(drop).map_err(storage_error)
 }
 
-/// The state of the job of a hold: `None` without a job, else the settlement once the job has
-/// ended.
+/// Returns the state of the job of a hold: `None` if no job has the hold, `Some(None)` if the job
+/// has not ended, otherwise the settlement of the ended job.
 pub(super) async fn of_hold(
     connection: &mut SqliteConnection,
     (account, hold): crate::ids::HoldKey,
@@ -427,8 +428,8 @@ async fn release(connection: &mut SqliteConnection, lease: JobLease, due: Timest
     }
 }
 
-/// Does nothing if the job ended under the same lease before: its events and parts were written
-/// with it.
+/// Ends a job. Changes nothing if the job already ended under the same lease, because its events
+/// and parts were written when it ended.
 async fn finish(connection: &mut SqliteConnection, lease: JobLease, end: JobEnd) -> Result<()> {
     let before = of_job!(GET, lease.account, lease.job)
         .fetch_optional(&mut *connection)
@@ -583,7 +584,7 @@ async fn forget(connection: &mut SqliteConnection, account: AccountId, id: JobId
     Ok(())
 }
 
-/// The settlement of a job that can be deleted; `None` if there is no such job.
+/// Returns the settlement of a job that can be deleted; `None` if the job does not exist.
 async fn ended(
     connection: &mut SqliteConnection,
     account: AccountId,

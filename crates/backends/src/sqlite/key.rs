@@ -1,4 +1,4 @@
-//! API keys.
+//! Implements [`KeyStore`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;

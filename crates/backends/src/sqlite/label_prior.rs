@@ -1,4 +1,4 @@
-//! Label priors of models.
+//! Implements [`LabelPriorStore`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::Row;

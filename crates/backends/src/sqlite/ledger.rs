@@ -1,4 +1,5 @@
-//! Holds and settlements: decided in memory, then written to the journal, then returned.
+//! Implements [`LedgerStore`] on SQLite. A hold or a settlement is decided in memory, then written
+//! to the journal, then returned.
 //!
 //! Lock order: the shard of the hold, the sums of the account, the journal. Locks are held for a
 //! few instructions and one `write`, never across an await.
@@ -116,8 +117,9 @@ impl Core {
             .ok_or_else(|| StorageError::not_found(account))
     }
 
-    /// Takes the hold. If the database may have a hold with this id, returns `Continue` with the
-    /// number of removed holds; the caller searches the database and calls again with that number.
+    /// Takes the hold. If the database may contain a hold with this id, returns `Continue` with the
+    /// shard's number of removed holds. The caller then searches the database and calls again with
+    /// that number.
     fn try_hold(
         &self,
         hold: &Arc<Hold>,
@@ -163,7 +165,7 @@ impl Core {
         Ok(ControlFlow::Break(HoldOutcome::Held { available }))
     }
 
-    /// The hold with its share of the plan's allowance. Opens the week if it is not open.
+    /// Returns the hold with its share of the plan's allowance. Opens the week if it is not open.
     fn draw(&self, sums: &mut Sums, hold: &Hold, share: Share) -> Result<Arc<Hold>> {
         let Some(plan) = sums.plan.as_mut() else {
             return Ok(Arc::new(hold.clone()));
@@ -193,8 +195,8 @@ impl Core {
         }))
     }
 
-    /// Resolves the hold, or returns its earlier resolution. `None` if it may be in the database
-    /// only.
+    /// Resolves the hold, or returns its earlier resolution. Returns `None` if the hold may be in
+    /// the database only.
     fn resolve(&self, settlement: Settlement) -> Result<Option<Resolution>> {
         if settlement.charge < Credits::ZERO || settlement.overrun < Credits::ZERO {
             return Err(conflict("a settlement amount is negative"));
@@ -266,7 +268,7 @@ impl Core {
         })
     }
 
-    /// Releases the credits of an open hold beyond `needed`; returns the amount still held.
+    /// Releases the credits of an open hold above `needed`; returns the amount that is still held.
     pub(super) fn shrink(&self, key: HoldKey, needed: Credits, at: Timestamp) -> Result<Credits> {
         let mut shard = self.holds.shard(key.1);
         let Some(HoldState::Open {
@@ -296,7 +298,8 @@ impl Core {
         Ok(held)
     }
 
-    /// Writes a record; the caller must hold the lock of the account's sums.
+    /// Appends a record to the journal and returns its sequence number. The caller must hold the
+    /// lock of the account's sums.
     pub(super) fn append(&self, entry: impl FnOnce(u64) -> Entry) -> Result<u64> {
         let (seq, queued) = self.journal.append(entry)?;
         if queued == 1 || queued == self.commit_records {
@@ -305,7 +308,7 @@ impl Core {
         Ok(seq)
     }
 
-    /// The charge of a hold whose usage row is in the database.
+    /// Returns the charge of a hold whose usage row is in the database.
     async fn stored_charge(&self, account: AccountId, hold: HoldId) -> Result<Option<Credits>> {
         self.read(move |connection| Box::pin(stored_charge(connection, account, hold)))
             .await
@@ -316,7 +319,8 @@ fn used(id: HoldId) -> StorageError {
     conflict(format!("the id {id} already exists"))
 }
 
-/// The account's total for calls after this settlement. `Conflict` if it overflows.
+/// Returns the account's total of charges and overruns after this settlement. Returns `Conflict` if
+/// the total overflows.
 fn revenue_after(sums: &Sums, settlement: &Settlement) -> Result<i64> {
     let (charge, overrun) = (settlement.charge.nanos(), settlement.overrun.nanos());
     let revenue = sums.revenue.checked_add(charge);
@@ -325,7 +329,7 @@ fn revenue_after(sums: &Sums, settlement: &Settlement) -> Result<i64> {
         .ok_or_else(|| conflict("the sum of all charges overflows"))
 }
 
-/// A transfer that is not part of a batch.
+/// A transfer that does not belong to a call.
 pub(super) struct Transfer {
     pub(super) account: AccountId,
     pub(super) subject: TransferSubject,
@@ -335,7 +339,7 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// Converts to the type of the storage port, without a link.
+    /// Converts the transfer to the type of the storage port, without a link.
     pub(super) fn row(&self) -> TransferRow {
         let (debit, credit) = self.leg.sides();
         TransferRow {
@@ -350,7 +354,8 @@ impl Transfer {
         }
     }
 
-    /// Appends its row to the account's chain; writes nothing for a zero amount.
+    /// Appends the transfer to the account's chain and inserts its row. A transfer of zero writes
+    /// nothing.
     async fn insert(&self, connection: &mut SqliteConnection) -> Result<()> {
         if self.amount.is_zero() {
             return Ok(());
@@ -372,7 +377,7 @@ impl Transfer {
         row.execute(connection).await.map(drop).map_err(storage_error)
     }
 
-    /// Writes its row and changes the balances.
+    /// Inserts the transfer and changes the two balances.
     pub(super) async fn apply(&self, connection: &mut SqliteConnection) -> Result<()> {
         let (debit, credit) = self.leg.sides();
         for (kind, by) in [(debit, -self.amount.nanos()), (credit, self.amount.nanos())] {

@@ -1,4 +1,4 @@
-//! Locks a data directory for one process.
+//! The lock of a data directory for one process.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -50,7 +50,7 @@ impl DirectoryLock {
     }
 }
 
-/// The id of the process that has locked the directory, or had locked it last.
+/// Returns the id of the process that last locked the directory.
 pub(super) fn holder(dir: &Path) -> Option<String> {
     let pid = std::fs::read_to_string(dir.join(LOCK_FILE)).ok()?;
     (!pid.is_empty()).then_some(pid)

@@ -1,6 +1,6 @@
-//! Lots and grants: written to the database first, like subscriptions. Expiring credits leave the
-//! balance in memory before that, so that no hold takes them meanwhile, and return if the write
-//! fails.
+//! Implements [`LotStore`] on SQLite. A change is in the database before it returns. Expiring
+//! credits leave the balance in memory before the write, so that no hold can take them, and are
+//! restored if the write fails.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
@@ -75,7 +75,8 @@ impl LotStore for Sqlite {
 }
 
 impl Core {
-    /// Assigns spending and expires due lots; returns the number of lots that lost credits.
+    /// Assigns spending to the lots and removes the credits of expired lots. Returns the number of
+    /// lots that lost credits.
     async fn expire_lots(&self, account: AccountId, now: Timestamp) -> Result<u64> {
         let left = self.change_lots(account, now, |lots, funds| {
             let held = match lots.iter().any(|lot| lot.is_expired(now)) {
@@ -91,8 +92,8 @@ impl Core {
         Ok(left.await?.len() as u64)
     }
 
-    /// Assigns spending, then withdraws the rest of a purchase or a promotion, up to `total`
-    /// altogether.
+    /// Assigns spending to the lots, then withdraws the unused credits of a purchase or promotion,
+    /// up to `total` over all withdrawals. Returns `Conflict` for the lot of a refund.
     async fn withdraw_lot(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Withdrawal> {
         let owner = self
             .read(move |connection| Box::pin(owner(connection, lot)))
@@ -111,7 +112,8 @@ impl Core {
         Ok(Withdrawal { account, amount })
     }
 
-    /// Assigns spending, then lets `take` remove credits from the lots; returns the removals.
+    /// Assigns spending to the lots, then calls `take`, which removes credits from the lots.
+    /// Returns the removals.
     async fn change_lots(
         &self,
         account: AccountId,
@@ -138,8 +140,8 @@ impl Core {
         Ok(removals)
     }
 
-    /// Writes changed lots and removals; if that fails, the removed credits return to the balance
-    /// in memory.
+    /// Writes changed lots and removals. If the write fails, restores the removed credits in
+    /// memory.
     async fn write_removals(
         &self,
         account: AccountId,
@@ -196,7 +198,7 @@ impl Core {
         .await
     }
 
-    /// Lots with credits left.
+    /// Returns the account's lots with remaining credits.
     pub(super) async fn lots_with_remaining(&self, account: AccountId) -> Result<Vec<Lot>> {
         self.read(move |connection| Box::pin(select(connection, WITH_REMAINING, account)))
             .await
@@ -207,7 +209,7 @@ fn total(removals: &[LotRemoval]) -> i64 {
     removals.iter().map(|removals| removals.amount.nanos()).sum()
 }
 
-/// The lots that differ from `before`.
+/// Returns the lots that differ from `before`.
 pub(super) fn changed(before: &[Lot], lots: Vec<Lot>) -> Vec<Lot> {
     lots.into_iter().filter(|lot| !before.contains(lot)).collect()
 }

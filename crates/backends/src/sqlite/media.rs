@@ -1,4 +1,4 @@
-//! Generated media of accounts.
+//! Implements [`MediaStore`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;

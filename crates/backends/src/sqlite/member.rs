@@ -1,4 +1,5 @@
-//! Members. Only one connection writes, so a count stays valid until the change.
+//! Implements [`MemberStore`] on SQLite. Only one connection writes, so that the number of owners
+//! does not change between its check and a change.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
@@ -67,7 +68,7 @@ async fn list(connection: &mut SqliteConnection, account: AccountId) -> Result<V
     rows.into_iter().map(Member::try_from).collect()
 }
 
-/// The member. `Conflict` if it is the last owner.
+/// Returns the member. Returns `Conflict` if the member is the last owner.
 async fn replaceable(connection: &mut SqliteConnection, account: AccountId, id: MemberId) -> Result<Member> {
     let members = list(connection, account).await?;
     match MemberRole::last_owner(&members) == Some(id) {

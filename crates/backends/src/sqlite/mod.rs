@@ -1,9 +1,10 @@
 //! The SQLite engine: one process owns the whole ledger.
 //!
-//! Balances and open holds are in memory. A hold or a settlement is decided there, written to the
-//! journal ([`crate::journal`]) and returned; one task ([`writer`]) then writes the journal to the
-//! database in large transactions. The next start recovers records that were not written when the
-//! process died ([`recover`]). All other changes are in the database before they return.
+//! Balances and open holds are in memory. A hold or a settlement is decided in memory, written to
+//! the journal ([`crate::journal`]) and returned. One task ([`writer`]) then writes the journal to
+//! the database in large transactions. If the process dies, the next start recovers the records
+//! that are not in the database ([`recover`]). All other changes are in the database before they
+//! return.
 //!
 //! Suggested reading order: [`ledger`], [`crate::journal`], [`writer`], [`batch`], [`recover`].
 
@@ -106,7 +107,7 @@ pub struct SqliteConfig {
 }
 
 impl SqliteConfig {
-    /// Default settings, with the journal in `journal` within the data directory.
+    /// Creates default settings, with the journal in `journal` within the data directory.
     pub fn new(data_dir: impl AsRef<Path>, clock: Arc<dyn Clock>) -> SqliteConfig {
         SqliteConfig {
             data_dir: data_dir.as_ref().to_owned(),
@@ -122,11 +123,11 @@ impl SqliteConfig {
 }
 
 /// Opens the engine: locks the directory, migrates the schema, recovers the journal of an earlier
-/// run and voids its open calls. Close it before opening it again; dropping the last handle instead
-/// is like the death of the process.
+/// run and voids its open calls. Close the engine before you open it again; dropping the last
+/// handle without closing has the effect of a crash.
 ///
-/// `Unavailable` if another process uses the directory or a file cannot be opened; `Corrupt` if
-/// database and journal do not belong together or a later version wrote them.
+/// Returns `Unavailable` if another process uses the directory or a file cannot be opened, and
+/// `Corrupt` if the database and the journal do not belong together or a later version wrote them.
 pub async fn open(config: SqliteConfig) -> Result<Storage> {
     let engine = Sqlite::open(config).await?;
     Ok(Storage {
@@ -209,7 +210,8 @@ async fn start(
     Ok((core, syncer))
 }
 
-/// The engine behind all storage ports. Its methods may be called from any runtime.
+/// Handle of the engine, which implements all storage ports. Its methods may be called from any
+/// runtime.
 #[derive(Clone)]
 struct Sqlite(Arc<Owner>);
 
@@ -222,7 +224,8 @@ impl Sqlite {
         let lock = DirectoryLock::take(&config.data_dir)?;
         transfer::refuse_unfinished(&config.data_dir)?;
         restrict_permissions(&config).map_err(unavailable)?;
-        // Callers may have several runtimes, which start and stop, so the engine uses its own.
+        // The engine uses a separate runtime, because callers may have several runtimes, which
+        // start and stop.
         let owner = OwnedRuntime::start("tollgate-sqlite").map_err(unavailable)?;
         let handle = owner.handle().clone();
         let tracker = TaskTracker::new();
@@ -236,8 +239,8 @@ impl Sqlite {
     }
 }
 
-/// Restricts the database and the journal, with existing files, to the user of this process. SQLite
-/// gives its write-ahead log and index the mode of the database.
+/// Restricts the access to the database and the journal, including existing files, to the user of
+/// this process. SQLite gives its write-ahead log and index the mode of the database.
 fn restrict_permissions(config: &SqliteConfig) -> std::io::Result<()> {
     let database = config.data_dir.join(database::DATABASE_FILE);
     let mut open = fs::OpenOptions::new();
@@ -271,7 +274,7 @@ impl Deref for Sqlite {
     }
 }
 
-/// Ends the engine's tasks when the last handle is dropped.
+/// Owner of the engine's tasks, which end when the last handle is dropped.
 struct Owner {
     core: Arc<Core>,
     syncer: Mutex<Option<JoinHandle<()>>>,
@@ -294,13 +297,13 @@ struct Core {
     inbox: Inbox,
     commit_records: usize,
     commit_after: Duration,
-    /// Number of the last journal record in the database.
+    /// Sequence number of the last journal record in the database.
     committed: AtomicU64,
     /// Whether the last transaction failed.
     failing: AtomicBool,
     /// The first fatal failure, if any.
     fatal: Arc<Fatal>,
-    /// Held while credits change other than by a call.
+    /// Lock of all changes of credits other than by a call.
     changing: tokio::sync::Mutex<()>,
     readers: SqlitePool,
     runtime: Handle,
@@ -313,8 +316,8 @@ impl Core {
         self.failing.load(Ordering::Relaxed)
     }
 
-    /// Makes the writer run `statements` in a transaction, then `apply` on their result; returns
-    /// the result of `apply`.
+    /// Sends `statements` to the writer, which runs them in a transaction and then runs `apply` on
+    /// their result. Returns the result of `apply`.
     async fn write<T, R>(
         &self,
         statements: impl for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
@@ -364,7 +367,7 @@ impl Core {
         write_task.await.map_err(stopped)?
     }
 
-    /// Waits until all records appended so far are in the database, except for open holds.
+    /// Waits until the database contains all records appended so far, except for open holds.
     async fn flush_resolved(&self) -> Result<()> {
         if self.committed.load(Ordering::SeqCst) >= self.journal.last() {
             return Ok(());
@@ -372,7 +375,7 @@ impl Core {
         self.flush(false).await
     }
 
-    /// Waits until all records appended so far are in the database; `open_holds` includes open
+    /// Waits until the database contains all records appended so far. `open_holds` includes open
     /// holds.
     async fn flush(&self, open_holds: bool) -> Result<()> {
         let (done, answer) = oneshot::channel();
@@ -381,7 +384,7 @@ impl Core {
     }
 }
 
-/// `Unavailable`: the engine's tasks have ended.
+/// Creates an `Unavailable` error: the engine's tasks have ended.
 fn stopped(cause: impl std::fmt::Display) -> StorageError {
     StorageError::new(
         StorageErrorKind::Unavailable,

@@ -1,4 +1,4 @@
-//! Notices.
+//! Implements [`NoticeStore`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::FromRow;

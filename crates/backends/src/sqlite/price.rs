@@ -1,4 +1,4 @@
-//! Price versions.
+//! Implements [`PriceStore`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;

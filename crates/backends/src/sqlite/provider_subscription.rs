@@ -1,4 +1,4 @@
-//! Subscriptions at payment providers.
+//! Implements [`ProviderSubscriptionStore`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::FromRow;

@@ -1,4 +1,4 @@
-//! Queries of the simpler stores of this engine.
+//! Helpers for stores whose methods execute single statements.
 
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use tollgate_storage::{Result, StorageError};
@@ -11,14 +11,14 @@ use crate::rows::storage_error;
 pub(super) type Query = sqlx::query::Query<'static, sqlx::Sqlite, SqliteArguments>;
 
 impl Sqlite {
-    /// Returns all rows of a statement, on a reading connection.
+    /// Returns all rows of a statement, executed on a reading connection.
     pub(super) async fn all(&self, statement: Query) -> Result<Vec<SqliteRow>> {
         self.read(move |connection| Box::pin(rows(connection, statement)))
             .await
     }
 
-    /// Executes a statement that sets a value of an account. `NotFound` if there is no such
-    /// account.
+    /// Executes a statement that sets a value of an account. Returns `NotFound` if the account does
+    /// not exist.
     pub(super) async fn set_for(&self, owner: AccountId, statement: Query) -> Result<()> {
         let set = self.write(
             move |connection| {
@@ -39,7 +39,7 @@ pub(super) async fn execute(connection: &mut SqliteConnection, statement: Query)
     Ok(done.rows_affected())
 }
 
-/// Returns all rows of a statement, on this connection.
+/// Returns all rows of a statement, executed on this connection.
 pub(super) async fn rows(connection: &mut SqliteConnection, statement: Query) -> Result<Vec<SqliteRow>> {
     statement.fetch_all(connection).await.map_err(storage_error)
 }

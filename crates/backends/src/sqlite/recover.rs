@@ -1,9 +1,9 @@
-//! Writes the journal of an earlier run to the database, voids the calls that it left open, and
-//! loads the balances.
+//! Recovery at the start: writes the journal of an earlier run to the database, voids its open
+//! calls, and loads the balances.
 //!
-//! Recovery can be interrupted and repeated: the ids of holds show which records are in the
-//! database already. A call that was open when the process died is void and free: whether its
-//! response arrived is unknown.
+//! Recovery can be interrupted and repeated, because the ids of holds show which records are
+//! already in the database. A call that was open when the process died is void and free, because it
+//! is unknown whether its response arrived.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,15 +43,15 @@ const MAX_ID: &str = "SELECT MAX((SELECT MAX(id) FROM usage_row WHERE account_id
 /// Maximum number of calls in one transaction.
 const MAX_TRANSACTION_CALLS: usize = 4096;
 
-/// The initial state of the engine.
+/// Initial state of the engine.
 pub(super) struct Recovered {
     /// The installation that the journal must belong to.
     pub(super) installation: Installation,
-    /// The last sequence number in use.
+    /// Last sequence number in use.
     pub(super) last: u64,
     /// Balances of all accounts.
     pub(super) balances: Balances,
-    /// Holds that stay open: of jobs, and of calls if the engine was closed properly.
+    /// Holds that stay open: holds of jobs, and of calls if the engine was closed properly.
     pub(super) holds: Holds,
 }
 
@@ -72,12 +72,12 @@ enum Event {
     Shrunk(Shrink),
 }
 
-/// Open holds at the start, by how recovery treats them.
+/// Open holds at the start, classified by their treatment in the recovery.
 #[derive(Default)]
 struct ClassifiedHolds {
-    /// Holds to resolve now.
+    /// Holds that are resolved immediately, with their settlements.
     finished: Vec<(Arc<Hold>, Settlement)>,
-    /// Holds that stay open, such as those of running jobs.
+    /// Holds that stay open, such as the holds of running jobs.
     surviving: IdMap<HoldKey, Arc<Hold>>,
 }
 
@@ -90,7 +90,7 @@ enum RecoveredEntry {
     Shrunk(Arc<Hold>, Shrink),
 }
 
-/// Updates the database from the journal and loads the state.
+/// Writes the records of the journal to the database and loads the state.
 pub(super) async fn recover(
     connection: &mut SqliteConnection,
     journal: &Path,
@@ -112,7 +112,7 @@ pub(super) async fn recover(
         false => stored.clone(),
     };
     let ClassifiedHolds { finished, surviving } = classify(connection, open, died, clock.now()).await?;
-    // The database now has the open weeks.
+    // The database now contains the open weeks.
     let finished = resolved(&balances(connection).await?, &stored, finished);
     take_over(connection, finished).await?;
     let unstored = surviving.iter().filter(|(key, _)| !stored.contains_key(key));
@@ -234,7 +234,7 @@ impl PendingJournal {
     }
 }
 
-/// Classifies open holds. The hold of a job lasts as long as the job; the hold of a call that was
+/// Classifies open holds. The hold of a job lasts as long as the job. The hold of a call that was
 /// open when the process died is void.
 async fn classify(
     connection: &mut SqliteConnection,

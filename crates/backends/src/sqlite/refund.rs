@@ -1,4 +1,5 @@
-//! Refunds: decided in memory, which knows the open week, and written to the journal like calls.
+//! Refunds. They are decided in memory, which contains the open week, and written to the journal
+//! like calls.
 
 use std::sync::Arc;
 
@@ -52,7 +53,8 @@ impl Core {
             Ok(decided) => decided,
             Err(refundable) => return Ok(RefundOutcome::Denied { refundable }),
         };
-        // This write comes after all earlier records, so they are in the database with it.
+        // The records before this write are committed with it or earlier, so that the refund is in
+        // the database when the write returns.
         self.write(
             move |connection| Box::pin(async move { update(connection, &changed).await }),
             |()| (),
@@ -64,8 +66,8 @@ impl Core {
         })
     }
 
-    /// Decides the amount of a refund and writes it to the journal; returns it with the lots to
-    /// update.
+    /// Decides the amount of a refund and writes the refund to the journal. Returns the refund with
+    /// the lots to update, or the refundable amount if the refund is denied.
     fn decide_refund(
         &self,
         account_balances: &Arc<AccountBalances>,
@@ -90,7 +92,8 @@ impl Core {
     }
 }
 
-/// A call's usage row, its refunds, and whether the id belongs to a refund of another call.
+/// Reads a call's usage row and its refunds, and whether the id belongs to a refund of another
+/// call.
 async fn call(
     connection: &mut SqliteConnection,
     account: AccountId,
@@ -119,7 +122,7 @@ async fn call(
     Ok((row.map(UsageRow::try_from).transpose()?, refunds, other))
 }
 
-/// Writes the rows of a refund. Its transfers and balances are written with those of the batch.
+/// Inserts the rows of a refund. Its transfers and balances are written with those of the batch.
 pub(super) async fn write(connection: &mut SqliteConnection, refund: &Refund) -> Result<()> {
     let row = sqlx::query(INSERT)
         .bind(id_bytes(refund.id.as_u128()))

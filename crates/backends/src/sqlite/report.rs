@@ -1,4 +1,4 @@
-//! Reports from the database, after all ended calls are written to it.
+//! Implements [`ReportStore`] on SQLite. A report starts when all ended calls are in the database.
 
 use async_trait::async_trait;
 use sqlx::Row;
@@ -124,7 +124,7 @@ async fn transfers(
     after: Option<TransferCursor>,
     limit: u32,
 ) -> Result<Vec<TransferRow>> {
-    // The empty entry is less than every entry.
+    // An empty entry sorts before every entry.
     let entry = after.map(|place| id_bytes(place.entry)).unwrap_or_default();
     let rows = bind(TRANSFERS, account, span)
         .bind(entry)

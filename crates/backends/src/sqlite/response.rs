@@ -1,4 +1,4 @@
-//! Stored responses.
+//! Implements [`ResponseStore`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;

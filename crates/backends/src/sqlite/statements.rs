@@ -1,4 +1,4 @@
-//! The SQL that writes a batch.
+//! SQL statements that write a batch.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::ids::HoldKey;
 use crate::journal::record::{Hold, Shrink, Window};
 use crate::rows::{corrupt, id_bytes, quantity_column, storage_error, version_column};
 
-/// The statements that write a batch. A violated constraint rolls back the whole transaction,
+/// Prepared statements that write a batch. A violated constraint rolls back the whole transaction,
 /// because the state in memory would be wrong.
 pub(super) struct BatchWriter {
     hold: Bulk,
@@ -33,8 +33,9 @@ const HOLD: &str = "INSERT OR ROLLBACK INTO hold (account_id, id, key_id, reques
     endpoint, created_at, expires_at, allowance, plan_name, window_id)";
 const TRANSFERS: &str = "INSERT OR ROLLBACK INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, \
     created_at, price_version, sequence, prev_hash, hash)";
-// The legs of a plain call are adjacent in the table and in the chain, so they are written
-// together, without legs of amount zero. The first of its hashes is the previous one.
+// The legs of a plain call are adjacent in the table and in the chain. One row of this statement
+// writes all legs of a call with an amount above zero. The first of the call's hashes is the hash
+// before its first leg.
 const LEGS_PLAIN: &str = "INSERT OR ROLLBACK INTO transfer (price_version, account_id, entry_id, leg, subject, debit, \
     credit, amount, created_at, sequence, prev_hash, hash) \
     SELECT ?, call.column1, call.column2, leg.column1, 'hold', leg.column2, leg.column3, \
@@ -46,7 +47,7 @@ const LEGS_PLAIN: &str = "INSERT OR ROLLBACK INTO transfer (price_version, accou
     FROM (";
 const LEGS_PLAIN_TAIL: &str = ") AS call CROSS JOIN (VALUES (1, 'credits', 'hold'), (2, 'hold', 'revenue:usage'), \
     (3, 'hold', 'credits')) AS leg WHERE moved > 0";
-// A request's first hold has the request's id, which is then not bound twice.
+// The first hold of a request has the id of the request; in this case the id is bound once.
 const USAGE: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, provider, price_version, outcome, estimated, \
     account_id, id, key_id, request_id, created_at, first_at, ended_at, held, charge, \
     input, cache_read, output, reasoning, cache_write, input_audio, output_audio, \
@@ -60,15 +61,15 @@ const USAGE_PLAIN: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, p
     cache_write_1h, overrun) \
     SELECT ?, ?, ?, ?, ?, ?, column1, column2, column3, coalesce(column4, column2), column5, column6, column7, \
     column8, column9, column10, column11, column12, column13, 0, 0, 0, 0, 0 FROM (";
-// An upsert, because for a joined list of rows the planner may scan all balances instead. The new
-// balance is computed before the row is proposed, and the proposed row must satisfy the constraints
-// itself; without a stored row it is NULL.
+// An upsert, because for an update with a joined list of rows the planner may scan all balances.
+// The new balance is computed before the row is proposed, because the proposed row must satisfy the
+// constraints. Without a stored row the balance is NULL.
 const BALANCE: &str = "INSERT OR ROLLBACK INTO ledger_account (kind, account_id, balance) \
     SELECT ?, moved.column1, moved.column2 + (SELECT stored.balance FROM ledger_account AS stored \
     WHERE stored.account_id = moved.column1 AND stored.kind = ?) FROM (";
 const BALANCE_TAIL: &str = ") AS moved WHERE true \
     ON CONFLICT (account_id, kind) DO UPDATE SET balance = excluded.balance";
-// The same for credits, with the end of the chain.
+// Like `BALANCE`, for credits and with the end of the chain.
 const CREDITS: &str = "INSERT OR ROLLBACK INTO ledger_account (kind, account_id, balance, chain_sequence, \
     chain_previous, chain_hash) \
     SELECT 'credits', moved.column1, moved.column2 + (SELECT stored.balance FROM ledger_account AS stored \
@@ -82,7 +83,7 @@ const SHRINK: &str = "UPDATE hold SET returned = $3, times_returned = $4 WHERE a
 const MARK: &str = "UPDATE journal_mark SET committed = $1 WHERE committed < $1";
 
 impl BatchWriter {
-    /// Builds the SQL.
+    /// Builds the statements.
     pub(super) fn new() -> BatchWriter {
         BatchWriter {
             hold: Bulk::new(HOLD, 13, ""),
@@ -97,8 +98,7 @@ impl BatchWriter {
         }
     }
 
-    /// Clears the cached chain ends: the transaction was rolled back, or another statement has
-    /// written.
+    /// Clears the cached chain ends, after a rollback or after another statement wrote transfers.
     pub(super) fn forget_chains(&mut self) {
         self.heads.forget();
     }
@@ -169,7 +169,7 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// Changes credits and the ends of the chains.
+    /// Changes credits and chain ends.
     async fn move_credits(
         &self,
         connection: &mut SqliteConnection,
@@ -204,7 +204,7 @@ impl BatchWriter {
         )
     }
 
-    /// Every statement, for the test that prepares them.
+    /// Returns every statement, for the test that prepares them.
     #[cfg(test)]
     pub(super) fn statements(&self) -> Vec<Arc<str>> {
         let holds = [

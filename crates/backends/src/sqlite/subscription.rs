@@ -1,6 +1,6 @@
-//! Subscriptions: written to the database first, like grants. The credits of a change leave the
-//! balance in memory before that, so that no hold takes them meanwhile, and return if the write
-//! fails.
+//! Implements [`SubscriptionStore`] on SQLite. A change is in the database before it returns. Its
+//! credits leave the balance in memory before the write, so that no hold can take them, and are
+//! restored if the write fails.
 
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ use crate::rows::{EventColumns, SubscriptionColumns, id_bytes, storage_error};
 const INSERT: &str = "INSERT INTO subscription (id, account_id, product, subject, price, cadence, payer, allowance, \
     anchor, period, paid_through, cancel_at_period_end, past_due_since, state, window_number) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
-// The journal writes the week; only the end of the subscription clears it here.
+// The records of the journal set the week. This statement only clears it, when the subscription
+// ends.
 const UPDATE: &str = "UPDATE subscription SET period = $2, paid_through = $3, cancel_at_period_end = $4, \
     past_due_since = $5, state = $6, window_number = CASE WHEN $7 THEN NULL ELSE window_number END, next_plan = $8, \
     next_cadence = $9 WHERE id = $1";
@@ -93,12 +94,13 @@ impl SubscriptionStore for Sqlite {
 struct ReservedFunds {
     account_balances: Arc<AccountBalances>,
     fee: i64,
-    /// The ending plan and the rest of its week, in nano-credits.
+    /// The plan that ends and the unused allowance of its week, in nano-credits.
     ended: Option<(Box<Subscription>, i64)>,
 }
 
 impl ReservedFunds {
-    /// The number of the closed week, and the allowance left in it.
+    /// Returns the number of the week that the change closes, and its unused allowance in
+    /// nano-credits.
     fn closed(&self) -> Option<(i64, i64)> {
         let (plan, left) = self.ended.as_ref()?;
         Some((plan.window?, *left))
@@ -218,7 +220,7 @@ impl Core {
     }
 }
 
-/// The fee in credits of a new or renewed subscription, if credits pay it.
+/// Returns the fee of a new or renewed subscription if credits pay it.
 fn fee_of(next: &Subscription, change: Option<&Change>) -> Option<Credits> {
     let pays = matches!(change, None | Some(Change::Renew { .. })) && next.terms.payer == Payer::Credits;
     pays.then_some(next.terms.price)
@@ -228,8 +230,8 @@ fn ends_plan(next: &Subscription) -> bool {
     next.state.is_terminal() && next.terms.product == Product::Plan
 }
 
-/// Takes a fee, and the plan if it ends. The error is the spendable credits if they do not cover
-/// the fee.
+/// Takes a fee from the balance, and the plan if the plan ends. The error is the available credits
+/// if they do not cover the fee.
 fn take(
     account_balances: &Arc<AccountBalances>,
     fee: Option<Credits>,
@@ -331,7 +333,7 @@ async fn update(
     note(connection, &next, change.as_str(), at).await
 }
 
-/// Writes the fee of the subscription's current period, if credits pay it.
+/// Writes the transfer of the fee for the subscription's current period, if credits pay the fee.
 async fn pay(
     connection: &mut SqliteConnection,
     subscription: &Subscription,

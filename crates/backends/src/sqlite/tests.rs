@@ -1,4 +1,4 @@
-//! Checks every statement against the schema, and failures of the journal and the writer.
+//! Tests of every statement against the schema, and of failures of the journal and the writer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -89,7 +89,8 @@ fn every_statement_can_be_prepared() {
     });
 }
 
-/// The migration turns the balances of the previous version into the rest of the newest grants.
+/// The migration converts the balances of the previous version to remaining credits of the newest
+/// grants.
 #[test]
 fn balances_become_lots() {
     block_on(async {
@@ -121,8 +122,8 @@ fn balances_become_lots() {
     });
 }
 
-/// The last use of a key is the last entry of its range in an index, however many calls the key
-/// made.
+/// The last use of a key is the last entry of its range in an index, regardless of the number of
+/// calls.
 #[test]
 fn the_last_use_of_a_key_is_looked_up_in_an_index() {
     block_on(async {
@@ -135,7 +136,8 @@ fn the_last_use_of_a_key_is_looked_up_in_an_index() {
     });
 }
 
-/// Tables that grow with the number of calls are never scanned, except by the audit of one account.
+/// No statement scans a table that grows with the number of calls, except the one that loads the
+/// balances at the start.
 #[test]
 fn no_statement_scans_growing_tables() {
     block_on(async {
@@ -212,7 +214,7 @@ fn append_only_rows_cannot_be_changed() {
     });
 }
 
-/// Both engines have the same tables and columns, except `journal_mark`.
+/// The first migrations of both engines define the same columns, except `journal_mark`.
 #[test]
 fn schemas_have_the_same_columns() {
     let columns = |text: &str| {
@@ -258,7 +260,7 @@ fn hold(id: u128) -> NewHold {
     }
 }
 
-/// An engine with one record in each journal file.
+/// Returns settings with one record in each journal file.
 fn config(directory: &Path) -> SqliteConfig {
     SqliteConfig {
         segment_bytes: 0,
@@ -266,7 +268,7 @@ fn config(directory: &Path) -> SqliteConfig {
     }
 }
 
-/// An engine with one account that has 25 nano-credits and a hold of 10.
+/// Opens an engine with one account that has 25 nano-credits and a hold of 10.
 async fn engine_with_a_hold(directory: &Path) -> Sqlite {
     let engine = Sqlite::open(config(directory)).await.unwrap();
     let account = Account {
@@ -320,7 +322,7 @@ fn journal_that_cannot_be_written_changes_nothing() {
             crate::journal::record::crashed((account, HoldId::from_u128(2)), Timestamp::from_micros(0));
         assert!(engine.settle(release).await.unwrap().first);
         engine.close().await.unwrap();
-        // The next start finds the hold and nothing else.
+        // The next start finds the hold and no other change.
         let engine = Sqlite::open(config(directory.path())).await.unwrap();
         assert_eq!(engine.balance(account).await.unwrap(), held);
         assert!(engine.settle(settlement).await.unwrap().first);
@@ -328,7 +330,7 @@ fn journal_that_cannot_be_written_changes_nothing() {
     });
 }
 
-/// A panic in the task that writes the database fails the engine, for all callers.
+/// A panic in the task that writes the database is a fatal failure of the engine.
 #[tokio::test]
 async fn a_panic_of_the_writer_fails_the_engine() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Top-ups.
+//! Implements [`TopUpStore`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};

@@ -1,6 +1,7 @@
 //! A SQLite database as the source or target of a move.
 //!
-//! A target is written under another name and renamed at the end: until then there is no database.
+//! A target is written to a file with another name, which is renamed at the end. Until then the
+//! engine refuses to open the directory.
 
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
@@ -24,7 +25,7 @@ use crate::journal::unavailable;
 use crate::rows::storage_error;
 use crate::transfer::{EXCLUDED_TABLES, Error, Kind, Row, RowBatcher, Side, SqliteColumn, Table, Value};
 
-/// File name of an unfinished database.
+/// File name of an unfinished target.
 const UNFINISHED: &str = "tollgate.db.moving";
 
 const COLUMNS: &str = "SELECT tables.name AS table_name, columns.name AS column_name, columns.type AS data_type, \
@@ -36,7 +37,7 @@ const COLUMNS: &str = "SELECT tables.name AS table_name, columns.name AS column_
 
 type TransferResult<T> = std::result::Result<T, Error>;
 
-/// One of the two databases of a move. Locks the directory until it is dropped.
+/// One of the two databases of a move, with the lock of its directory.
 pub(crate) struct SqliteSide {
     dir: PathBuf,
     connection: SqliteConnection,
@@ -44,8 +45,8 @@ pub(crate) struct SqliteSide {
 }
 
 impl SqliteSide {
-    /// Opens the database of a directory that no process uses. Recovers the journal of an earlier
-    /// run, like any start; changes nothing else.
+    /// Opens the database of a directory that no process uses. It first starts and closes the
+    /// engine, which recovers the journal of an earlier run.
     pub(crate) async fn source(dir: &Path, clock: Arc<dyn Clock>) -> TransferResult<SqliteSide> {
         let file = dir.join(DATABASE_FILE);
         if !file.exists() {
@@ -57,7 +58,7 @@ impl SqliteSide {
         let engine = open(SqliteConfig::new(dir, clock)).await?.engine;
         engine.close().await?;
         let lock = lock_directory(dir)?;
-        // Repeats the check: the directory was unlocked for a moment.
+        // Repeats the check, because the directory was unlocked in between.
         let mut connection = check_source(dir).await?;
         execute(&mut connection, "BEGIN").await?;
         let clean: i64 = sqlx::query_scalar("SELECT clean FROM journal_mark")
@@ -79,7 +80,8 @@ impl SqliteSide {
         })
     }
 
-    /// Creates a database in a directory that has none, or one without rows, which it will replace.
+    /// Creates a database in a directory without one. A database without rows is replaced at the
+    /// end.
     pub(crate) async fn target(dir: &Path) -> TransferResult<SqliteSide> {
         let created = DirBuilder::new().recursive(true).mode(0o700).create(dir);
         created.map_err(unavailable)?;
@@ -115,14 +117,14 @@ impl SqliteSide {
         columns(&mut self.connection).await
     }
 
-    /// Installs the written file as the directory's database, atomically even on a power failure.
+    /// Replaces the directory's database by the written file, atomically even on a power failure.
     pub(crate) async fn install(mut self) -> Result<()> {
         execute(&mut self.connection, "COMMIT").await?;
         self.connection.close().await.map_err(storage_error)?;
         let place = || -> std::io::Result<()> {
             let unfinished = self.dir.join(UNFINISHED);
             File::open(&unfinished)?.sync_all()?;
-            // Removes the files of the empty database that is replaced.
+            // Removes the other files of the empty database that is replaced.
             for rest in ["tollgate.db-wal", "tollgate.db-shm"].map(|name| self.dir.join(name)) {
                 if rest.exists() {
                     fs::remove_file(rest)?;
@@ -137,7 +139,7 @@ impl SqliteSide {
     }
 }
 
-/// Refuses a directory with an unfinished move, which would start as a new installation.
+/// Refuses a directory with an unfinished move, which would otherwise start as a new installation.
 pub(super) fn refuse_unfinished(dir: &Path) -> Result<()> {
     if !dir.join(UNFINISHED).exists() {
         return Ok(());

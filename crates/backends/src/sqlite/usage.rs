@@ -1,4 +1,4 @@
-//! Usage rows.
+//! Implements [`UsageStore`] on SQLite.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::rows::{
     quantity_from, storage_error,
 };
 
-/// The columns of [`UsageColumns`] out of `usage_row`.
+/// Columns of [`UsageColumns`], selected from `usage_row`.
 macro_rules! usage_columns {
     () => {
         concat!("usage_row.account_id, usage_row.id, key_id, request_id, endpoint, model, ",
@@ -32,7 +32,8 @@ macro_rules! usage_columns {
 pub(super) use usage_columns;
 
 const CANONICAL_MODEL: &str = canonical_model!("usage_row");
-/// Empty for rows that recorded only the provider.
+/// Upstream model: the part of `provider` after the first slash. It is empty for rows that recorded
+/// only the provider.
 const UPSTREAM_MODEL: &str =
     "CASE instr(provider, '/') WHEN 0 THEN '' ELSE substr(provider, instr(provider, '/') + 1) END";
 const LIST: &str = concat!("SELECT ", usage_columns!());
@@ -165,7 +166,7 @@ async fn last_used(
     used.filter_map(Result::transpose).collect()
 }
 
-/// Adds FROM and the filter on the account's rows.
+/// Adds the FROM clause and the filter on the account's rows.
 fn push_filter(query: &mut QueryBuilder<Db>, account: AccountId, filter: UsageFilter) {
     query
         .push(" FROM usage_row WHERE account_id = ")
@@ -218,6 +219,6 @@ fn total(row: &SqliteRow, group: UsageGroup) -> Result<UsageTotal> {
     })
 }
 
-/// The fixed statements of this file.
+/// The statements of this file that are not built at run time.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[OF_REQUEST, KEYS_LAST_USED];

@@ -1,4 +1,4 @@
-//! Webhooks of jobs.
+//! Implements [`WebhookStore`] on SQLite.
 
 use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -14,7 +14,7 @@ use crate::jobs::{JobColumns, of_job};
 use crate::rows::{id_bytes, storage_error};
 use crate::webhooks::{DELIVERY, DeliveryColumns, IS_DUE, RENEW_SECRET, SECRET, claim, finish, secret_from};
 
-/// Makes deliveries that were in flight when the process died due immediately.
+/// Releases deliveries that were in flight when the process died, and makes them due immediately.
 const ABANDON: &str = "UPDATE job SET webhook_leased = 0, webhook_due_at = 0 WHERE webhook_leased = 1";
 
 #[async_trait]
@@ -76,7 +76,7 @@ pub(super) async fn abandon(connection: &mut SqliteConnection) -> Result<()> {
     abandoned.map(drop).map_err(storage_error)
 }
 
-/// A column of the row; `None` without a row.
+/// Reads a column of a row; returns `None` without a row.
 fn column<'r, T>(row: Option<&'r SqliteRow>, name: &str) -> Result<Option<T>>
 where
     T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,

@@ -6,14 +6,14 @@ use sqlx::sqlite::SqliteConnection;
 use tokio::sync::oneshot;
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
-/// A write for the writer task.
+/// An administrative write for the writer task.
 #[async_trait]
 pub(super) trait WriteTask: Send {
-    /// Runs within the open transaction. `NotFound`, `Conflict` and `Corrupt` are results for the
-    /// caller; other errors are failures of the engine.
+    /// Runs the statements within the open transaction. `NotFound`, `Conflict` and `Corrupt` are
+    /// results for the caller; other errors are failures of the engine.
     async fn run(&mut self, connection: &mut SqliteConnection) -> std::result::Result<(), StorageErrorKind>;
 
-    /// Whether the task is a single statement, which SQLite rolls back by itself if it fails.
+    /// Whether the task is a single statement, which SQLite rolls back automatically if it fails.
     fn is_one_statement(&self) -> bool;
 
     /// Sends the reply, after the transaction was committed or failed.
@@ -21,7 +21,7 @@ pub(super) trait WriteTask: Send {
 }
 
 /// A task of two functions: `statements` within the transaction, and `apply` on its result after
-/// the commit. `apply` runs even if the caller is gone, so memory always follows the database.
+/// the commit. `apply` runs even if the caller was dropped, so that memory matches the database.
 pub(super) struct StatementTask<T, S, A, R> {
     statements: Option<S>,
     apply: A,
@@ -89,7 +89,7 @@ where
             (Err(error), Ok(_)) => Err(error),
             (Err(_), Err(error)) => Err(error),
         };
-        // The caller may be gone.
+        // The caller may have been dropped.
         drop(self.answer.send(outcome.map(self.apply)));
     }
 }

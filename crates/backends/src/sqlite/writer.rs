@@ -1,6 +1,6 @@
-//! The only task that writes to the database. It writes the journal in large transactions, with
-//! administrative tasks in between, each in its own savepoint, so that one failure does not undo
-//! the others.
+//! The only task that writes to the database. It writes the journal in large transactions. A
+//! transaction also contains administrative tasks, each in a separate savepoint, so that the
+//! failure of one does not undo the others.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -21,35 +21,37 @@ use crate::ids::lock;
 use crate::journal::Entry;
 use crate::journal::record::Hold;
 
-/// Age at which an open hold gets a row. Most calls end sooner, and their holds never need one.
+/// Age at which an open hold gets a row, in microseconds. Most calls end earlier, so that their
+/// holds never need a row.
 const STORED_AFTER_MICROS: u64 = 30_000_000;
-/// The first and the maximum pause after a failure of the database; pauses double.
+/// Base and maximum of the exponential backoff after failures of the database. The first pause is
+/// twice the base.
 const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
 /// A command for the writer.
 pub(super) enum Command {
-    /// Run an administrative task.
+    /// Runs an administrative task.
     WriteTask(Box<dyn WriteTask>),
-    /// Insert the open hold with this sequence number.
+    /// Inserts the open hold with this sequence number.
     Store {
         /// Sequence number in the journal.
         seq: u64,
     },
-    /// Write all records that were appended before.
+    /// Writes all records that were appended before the command.
     Flush {
         /// Whether to include open holds.
         open_holds: bool,
         /// Receives the outcome.
         done: oneshot::Sender<Result<()>>,
     },
-    /// Flush, mark the database as properly closed, and stop.
+    /// Writes all records, marks the database as properly closed, and stops the writer.
     Close {
         /// Receives the outcome.
         done: oneshot::Sender<Result<()>>,
     },
 }
 
-/// The queue of commands.
+/// Queue of commands for the writer.
 pub(super) struct Inbox {
     /// `None` after the writer has stopped.
     commands: Mutex<Option<Vec<Command>>>,
@@ -66,7 +68,7 @@ impl Default for Inbox {
 }
 
 impl Inbox {
-    /// Queues a command for the writer. After the writer has stopped the command is dropped, which
+    /// Queues a command for the writer. After the writer has stopped, the command is dropped, which
     /// closes its reply channel.
     pub(super) fn send(&self, command: Command) {
         if let Some(commands) = &mut *lock(&self.commands) {
@@ -102,7 +104,7 @@ struct Unstored {
     since_micros: u64,
 }
 
-/// The state of the writer task.
+/// State of the writer task.
 pub(super) struct Writer {
     core: Arc<Core>,
     database: Database,
@@ -133,7 +135,7 @@ impl Writer {
         let mut failures = 0;
         loop {
             self.wait().await;
-            // Takes commands before records: a flush covers all records appended before the
+            // Takes commands before records, so that a flush covers all records appended before the
             // command.
             let commands = self.core.inbox.take();
             let closing = commands
@@ -161,11 +163,12 @@ impl Writer {
         }
     }
 
-    /// Waits for a command, for `commit_records` records, or for `commit_after` with fewer.
+    /// Waits for a command or for `commit_records` records. With fewer records, waits at most
+    /// `commit_after`.
     async fn wait(&self) {
         let core = &self.core;
         if core.is_failing() {
-            // Retries immediately; the pause was made after the failure.
+            // Retries immediately, because the pause was made after the failure.
             return;
         }
         while core.inbox.is_empty() && core.journal.pending() == 0 {
@@ -256,7 +259,7 @@ impl Writer {
         match &outcome {
             Ok(()) => self.committed(),
             Err(error) => {
-                // New calls are refused rather than run unmetered. The batch is retried.
+                // New calls are refused until the database can be written. The batch is retried.
                 self.core.failing.store(true, Ordering::SeqCst);
                 self.connection = None;
                 self.statements.forget_chains();
@@ -329,8 +332,8 @@ impl Writer {
 }
 
 /// Runs a task, in a savepoint if it has several statements. A rejected task is rolled back alone.
-/// A failure of the engine rolls back the whole transaction, because SQLite may have done so
-/// already.
+/// A failure of the engine rolls back the whole transaction, because SQLite may already have done
+/// so.
 async fn run_task(connection: &mut SqliteConnection, write_task: &mut dyn WriteTask) -> Result<()> {
     if write_task.is_one_statement() {
         return match write_task.run(connection).await {
@@ -387,7 +390,7 @@ impl Command {
         match self {
             Command::WriteTask(write_task) => write_task.finish(copy()),
             Command::Store { .. } => {}
-            // The caller may be gone.
+            // The caller may have been dropped.
             Command::Flush { done, .. } | Command::Close { done } => drop(done.send(copy())),
         }
     }

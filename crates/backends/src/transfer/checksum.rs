@@ -31,7 +31,7 @@ impl AccountDigests {
         self.0.len() as u64
     }
 
-    /// An account, in hexadecimal, whose rows differ.
+    /// Returns the id of an account whose rows differ, in hexadecimal; `None` if there is none.
     pub(super) fn first_difference(&self, other: &AccountDigests) -> Option<String> {
         let missing = other.0.iter().find(|(account, _)| !self.0.contains_key(*account));
         let differs = |(account, digest): &(&Vec<u8>, &u64)| other.0.get(*account) != Some(*digest);

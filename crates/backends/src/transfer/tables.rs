@@ -76,7 +76,7 @@ columns! {
 }
 
 impl Table {
-    /// A table without a key.
+    /// Creates a table without a key.
     pub(super) fn new(name: impl Into<String>, columns: Vec<Column>) -> Table {
         Table {
             name: name.into(),
@@ -86,17 +86,17 @@ impl Table {
         }
     }
 
-    /// The quoted name for use in SQL.
+    /// Returns the quoted name for use in SQL.
     pub(crate) fn quoted(&self) -> String {
         quoted(&self.name)
     }
 
-    /// All columns as a list for use in SQL.
+    /// Returns all columns as a list for use in SQL.
     pub(crate) fn column_list(&self) -> String {
         list(self.columns.iter().map(|column| column.name.as_str()))
     }
 
-    /// The key columns as a list for use in SQL.
+    /// Returns the key columns as a list for use in SQL.
     pub(crate) fn key_list(&self) -> String {
         list(self.key.iter().map(String::as_str))
     }
@@ -110,9 +110,9 @@ fn quoted(name: &str) -> String {
     format!("\"{name}\"")
 }
 
-/// The tables that exist on both sides, each after those that it refers to. Other tables in
-/// PostgreSQL's schema are ignored. `Corrupt` if the sides differ: a migration exists for only one
-/// of them.
+/// Returns the tables that exist in both databases, each after the tables that it references.
+/// Ignores other tables in the PostgreSQL schema. `Corrupt` if the databases differ: a migration
+/// exists for only one of them.
 pub(crate) fn merge_schemas(sqlite: Vec<SqliteColumn>, postgres: &[PostgresColumn]) -> Result<Vec<Table>> {
     let mut tables: Vec<Table> = Vec::new();
     let mut keys = Vec::new();

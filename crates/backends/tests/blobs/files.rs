@@ -31,7 +31,7 @@ fn unfinished(folder: &Path) -> usize {
     fs::read_dir(folder.join("media/unfinished")).map_or(0, Iterator::count)
 }
 
-/// The path of an object's file.
+/// Returns the path of an object's file.
 fn place(folder: &Path, object: u128) -> PathBuf {
     folder.join("media").join(key(object).to_string())
 }

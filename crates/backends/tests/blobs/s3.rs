@@ -47,7 +47,7 @@ async fn until_no_upload_is_open(server: &S3Server) {
     while server.open_uploads().await > 0 {}
 }
 
-/// Content of 20 MB, which is three parts.
+/// Returns content of 20 MB, which is three parts.
 fn parts() -> BlobContent {
     let chunk = Bytes::from(vec![7; 1_000_000]);
     Box::pin(stream::iter(vec![chunk; 20]).map(Ok))

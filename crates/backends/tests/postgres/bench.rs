@@ -1,5 +1,5 @@
-//! Measures the settlements of one account by several nodes, with and without leases. Run by `make
-//! measure`; the figures are not asserted.
+//! Measures the settlements of one account by several nodes, with and without leases. `make
+//! measure` runs the measurements; their results are not asserted.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::lease::{dir, lasting, node};
 use crate::nodes::{ACCOUNT, one_account, settlement};
 
 const NODES: usize = 3;
-/// Number of callers of each node; each makes one call after another.
+/// Number of concurrent callers on each node. A caller makes one call after another.
 const CALLERS: usize = 32;
 const LASTS_MICROS: u64 = 5_000_000;
 const BALANCE: i64 = 1_000_000_000_000;

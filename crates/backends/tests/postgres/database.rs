@@ -20,18 +20,18 @@ pub struct TestDatabase {
 }
 
 impl TestDatabase {
-    /// An empty database.
+    /// Creates an empty database.
     pub fn create() -> TestDatabase {
         TestDatabase::create_on(server_url())
     }
 
-    /// A database with the schema: a copy of a template that stays on the server. Migrating takes
-    /// ten times as long as a copy.
+    /// Creates a database with the schema, as a copy of a template that stays on the server. A
+    /// migration takes ten times as long as a copy.
     pub fn migrated() -> TestDatabase {
         TestDatabase::of(server_url(), true)
     }
 
-    /// An empty database on a separate server of the test.
+    /// Creates an empty database on a separate server.
     pub fn create_on(server: String) -> TestDatabase {
         TestDatabase::of(server, false)
     }
@@ -60,12 +60,12 @@ impl TestDatabase {
         }
     }
 
-    /// The URL of the database, with its credentials.
+    /// Returns the URL of the database, with its credentials.
     pub fn url(&self) -> String {
         url_of(&self.server, &self.name)
     }
 
-    /// A few connections with long timeouts, for busy test machines.
+    /// Returns settings with few connections and long timeouts, for busy test machines.
     pub fn config(&self) -> PostgresConfig {
         PostgresConfig {
             max_connections: 8,
@@ -102,8 +102,8 @@ impl Drop for TestDatabase {
     }
 }
 
-/// Returns the template database and creates it if missing. The name contains the digest of its
-/// migrations, and is given only when it is complete.
+/// Returns the name of the template database, which is created if it does not exist. The name
+/// contains the digest of the migrations. A template gets this name only when it is complete.
 async fn template(server: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/postgres");
     let migrations = Migrator::new(&*folder).await.unwrap();

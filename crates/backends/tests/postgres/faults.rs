@@ -1,4 +1,4 @@
-//! A server that is unreachable, goes away, or does not respond in time.
+//! Tests with a server that is unreachable, loses connections, or does not respond in time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tollgate_storage::{HoldOutcome, LedgerAccount, Storage, StorageError, Storag
 use crate::database::TestDatabase;
 use crate::nodes::{ACCOUNT, hold, one_account, settlement};
 
-/// An unreachable server is `Unavailable`: nothing was written.
+/// An unreachable server is reported as `Unavailable`: nothing was written.
 #[test]
 fn unreachable_is_unavailable() {
     let database = TestDatabase::create();
@@ -43,7 +43,8 @@ fn the_password_is_not_printed() {
     assert!(!format!("{config:?}").contains("hunter2"));
 }
 
-/// A closed engine, or one without a free connection, is `Unavailable`: nothing was written.
+/// A closed engine and an engine without a free connection return `Unavailable`: nothing was
+/// written.
 #[test]
 fn closed_and_exhausted_are_unavailable() {
     let database = TestDatabase::create();
@@ -127,9 +128,8 @@ fn failed_settlements_are_retried() {
     });
 }
 
-/// Connections are killed repeatedly while calls run. Callers repeat failed steps with the same
-/// ids. In the end every call is held once and settled once, and the engine has recovered by
-/// itself.
+/// Connections are terminated repeatedly while calls run, and callers repeat failed steps with the
+/// same ids. At the end every call was held once and settled once, and the engine has reconnected.
 #[test]
 fn lost_connections_apply_nothing_twice() {
     let database = TestDatabase::create();
@@ -202,7 +202,7 @@ async fn kill_connections(database: &TestDatabase, working: &AtomicUsize) {
             .await
             .unwrap();
         turn += 1;
-        // Lets some calls succeed: the killer runs a few statements between two kills.
+        // Lets some calls succeed: a few statements run between two terminations.
         for _ in 0..20 {
             sqlx::query("SELECT count(*) FROM usage_row")
                 .execute(&mut connection)

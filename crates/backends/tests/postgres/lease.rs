@@ -1,4 +1,4 @@
-//! Nodes that serve a busy account from leases of its balance.
+//! Tests of nodes that serve a busy account from leases of its balance.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
@@ -23,7 +23,7 @@ use tollgate_types::{Clock, Credits, HoldId, SubscriptionId, Timestamp};
 use crate::database::TestDatabase;
 use crate::nodes::{ACCOUNT, NOW, hold, one_account, settlement};
 
-/// A node with leases and its journal in this directory.
+/// Opens a node with leases, whose journal is in this directory.
 pub async fn node(database: &TestDatabase, dir: &TempDir) -> Storage {
     node_with(database.config(), dir).await
 }
@@ -38,7 +38,7 @@ async fn node_with(mut config: PostgresConfig, dir: &TempDir) -> Storage {
     postgres::open(config).await.unwrap()
 }
 
-/// A hold that does not expire.
+/// Creates a hold that does not expire.
 pub fn lasting(number: u128, amount: i64) -> NewHold {
     NewHold {
         expires_at: Timestamp::from_micros(i64::MAX),
@@ -46,7 +46,7 @@ pub fn lasting(number: u128, amount: i64) -> NewHold {
     }
 }
 
-/// Makes cheap calls until the account has a lease here; returns the number of the next call.
+/// Makes cheap calls until the account has a lease; returns the number of the next call.
 async fn make_busy(node: &Storage, first: u128) -> u128 {
     for number in first.. {
         call(node, number, 1, 1).await.unwrap();
@@ -70,13 +70,13 @@ async fn call(node: &Storage, number: u128, held: i64, charge: i64) -> Result<()
     }
 }
 
-/// A temporary directory for a node.
+/// Creates a temporary directory for a node.
 pub fn dir() -> TempDir {
     TempDir::new().unwrap()
 }
 
-/// Calls of a busy account use its lease; the ledger has each of them, and nothing is leased after
-/// the engine is closed.
+/// Calls of a busy account use its lease. The ledger contains each call, and nothing is leased
+/// after the engine was closed.
 #[test]
 fn busy_accounts_are_served_from_a_lease() {
     let database = TestDatabase::create();
@@ -121,8 +121,8 @@ async fn spend(place: usize, node: &Storage) -> i64 {
     unreachable!()
 }
 
-/// Three nodes spend an account to its last credit: their charges add up to its balance before any
-/// call is denied.
+/// Three nodes spend an account to its last credit. Their charges add up to the account's balance
+/// before a call is denied.
 #[test]
 fn nodes_spend_the_last_credit_and_no_more() {
     let database = TestDatabase::create();
@@ -149,7 +149,7 @@ fn nodes_spend_the_last_credit_and_no_more() {
     });
 }
 
-/// The same with fifty nodes, each with separate connections.
+/// Like the test above, with fifty nodes, each with separate connections.
 #[test]
 fn fifty_nodes_spend_the_last_credit_and_no_more() {
     let server = Runtime::new().unwrap().block_on(PostgresServer::start());
@@ -177,7 +177,7 @@ fn fifty_nodes_spend_the_last_credit_and_no_more() {
     });
 }
 
-/// Another node can spend the unused part of a lease: a hold is denied only if the account and all
+/// Another node can spend the unused part of a lease. A hold is denied only if the account and all
 /// leases together do not cover it.
 #[test]
 fn idle_leases_are_returned_on_demand() {
@@ -194,7 +194,8 @@ fn idle_leases_are_returned_on_demand() {
             panic!("more was held than there is");
         };
         assert_eq!(available.nanos(), left);
-        // The database notifies its node, or the node learns it at the next renewal.
+        // The database notifies the node of the lease. If the notification is lost, the node
+        // releases the lease at the next renewal.
         let mut refusals = 0;
         while call(&asking, 7_002, left, left).await.is_err() {
             refusals += 1;
@@ -251,7 +252,7 @@ fn plan_fees_end_leases() {
     });
 }
 
-/// Runs in a separate process, which is killed.
+/// Runs in a separate process, which the test below kills.
 #[test]
 #[ignore = "a child process of the test below"]
 fn child_that_is_killed() {
@@ -276,7 +277,7 @@ fn child_that_is_killed() {
     });
 }
 
-/// Calls answered from a lease survive the death of the process: the next process with its
+/// Calls answered from a lease survive the death of the process. The next process with the same
 /// directory reports them.
 #[test]
 fn answered_calls_survive_kill_9() {
@@ -350,8 +351,8 @@ fn answered_calls_survive_kill_9() {
     });
 }
 
-/// A silent node loses its lease after the maximum duration of a call. The operator bears later
-/// reports.
+/// A node that stops reporting loses its lease after the maximum duration of a call. Charges that
+/// it reports later are the operator's loss.
 #[test]
 fn late_reports_are_the_operators_loss() {
     let database = TestDatabase::create();
@@ -389,7 +390,7 @@ fn late_reports_are_the_operators_loss() {
     });
 }
 
-/// A round that arrives after a later one changes nothing.
+/// A round that arrives after a round with a higher number changes nothing.
 #[test]
 fn late_rounds_change_nothing() {
     let database = TestDatabase::create();
@@ -404,7 +405,7 @@ fn late_rounds_change_nothing() {
     });
 }
 
-/// A node closes leases in its name that it does not know.
+/// A node closes leases that the database stores for it and that it does not have in memory.
 #[test]
 fn unknown_leases_are_closed() {
     let database = TestDatabase::create();
@@ -453,7 +454,7 @@ fn a_lease_takes_a_small_part_of_the_balance() {
     });
 }
 
-/// A round of another live node, with a lease that expires immediately.
+/// Returns the statement of a round of another node, whose lease expires immediately.
 fn round(lease: u128, number: u64, target: Option<i64>, call: &str) -> String {
     let target = target.map_or("NULL".to_owned(), |target| target.to_string());
     let of_call = |value: &str| match call {

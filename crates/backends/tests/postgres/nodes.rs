@@ -1,4 +1,4 @@
-//! Several nodes on one database, and several runtimes on one engine.
+//! Tests with several nodes on one database, and with several runtimes on one engine.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -23,7 +23,7 @@ use crate::database::TestDatabase;
 pub const ACCOUNT: AccountId = AccountId::from_u128(1);
 pub const NOW: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
 
-/// Creates an engine on a migrated database, and an account with this balance in nano-credits.
+/// Opens an engine on a migrated database and creates an account with this balance in nano-credits.
 pub async fn one_account(database: &TestDatabase, balance: i64) -> Storage {
     let config = database.config();
     postgres::migrate(&config.url).await.unwrap();
@@ -79,8 +79,8 @@ pub fn settlement(number: u128, charge: i64) -> Settlement {
     }
 }
 
-/// Two nodes share a balance for exactly 10 calls and hold exactly 10. Each sees the calls of the
-/// other, and a hold that both settle is settled once.
+/// Two nodes share a balance for exactly 10 calls and hold exactly 10. Both nodes report the same
+/// balance, and a hold that both settle is settled once.
 #[test]
 fn nodes_never_overspend_together() {
     let database = TestDatabase::create();
@@ -113,8 +113,8 @@ fn nodes_never_overspend_together() {
     });
 }
 
-/// A node takes a hold while its clock is a month ahead, and dies. The hold expires within two days
-/// of the true time; the hold of a job and one with a usual expiry are unchanged.
+/// A node whose clock is a month ahead takes a hold and dies. The hold expires within two days of
+/// the true time. The hold of a job and a hold with a usual expiry stay unchanged.
 #[test]
 fn holds_dated_by_a_fast_clock_expire() {
     let database = TestDatabase::create();

@@ -1,4 +1,4 @@
-//! Changes by one node or by hand reach every listening node.
+//! Tests that changes by a node or by other clients of the database reach every listening node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,8 @@ async fn next(reader: &mut NotificationReader) -> Notification {
     next.await.expect("news is told")
 }
 
-/// A second engine, and a reader of its notifications that is already listening.
+/// Opens a second engine and returns it with a reader of its notifications that is already
+/// connected.
 async fn listening(database: &TestDatabase) -> (Storage, NotificationReader) {
     let storage = postgres::open(database.config()).await.unwrap();
     let mut reader = storage.notifications.subscribe();
@@ -51,7 +52,7 @@ async fn listening(database: &TestDatabase) -> (Storage, NotificationReader) {
     (storage, reader)
 }
 
-/// Number of listening connections.
+/// Returns the number of listening connections.
 async fn listeners(connection: &mut PgConnection) -> i64 {
     let count = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND application_name = 'tollgate-notifications'";
@@ -132,7 +133,8 @@ fn changes_notify_other_nodes() {
     });
 }
 
-/// Every node receives changes of jobs at their commit, and none for internal changes.
+/// Every node receives changes of jobs when they are committed. Internal changes send no
+/// notification.
 #[test]
 fn job_changes_notify_other_nodes() {
     let database = TestDatabase::create();
@@ -160,7 +162,7 @@ fn job_changes_notify_other_nodes() {
             webhook: None,
         };
         jobs.accept(job, hold(1, 10)).await.unwrap();
-        // Notifications of one transaction, in the order of its statements.
+        // One transaction sends these notifications in the order of its statements.
         assert_eq!(next(&mut reader).await, JobNotification::Due);
         assert_eq!(next(&mut reader).await, changed);
         let claim = JobClaim {

@@ -1,4 +1,4 @@
-//! The schema: its version, its equality with the other engine's, and its constraints.
+//! Tests of the schema: version, constraints, and equality with the schema of the SQLite engine.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +22,7 @@ async fn refusal(database: &TestDatabase) -> String {
     error.to_string()
 }
 
-/// A database without a schema is refused until it is migrated; repeated or concurrent migrations
+/// A database without a schema is refused until it is migrated. Repeated and concurrent migrations
 /// change nothing.
 #[test]
 fn schema_behind_is_refused() {
@@ -42,8 +42,8 @@ fn schema_behind_is_refused() {
     });
 }
 
-/// A schema with additions of a later program is accepted. One with removals is refused by `open`
-/// and by `migrate`.
+/// A schema with additions of a later program is accepted. A schema with removals is refused by
+/// `open` and by `migrate`.
 #[test]
 fn schema_ahead_is_refused() {
     let database = TestDatabase::create();
@@ -82,7 +82,7 @@ fn another_schema_is_refused() {
     });
 }
 
-/// Rows of the record cannot be changed or deleted, even by hand.
+/// Append-only rows cannot be changed or deleted, even without the engine.
 #[test]
 fn the_record_is_append_only() {
     let database = TestDatabase::create();
@@ -120,7 +120,7 @@ fn the_record_is_append_only() {
 }
 
 /// Both engines have the same tables and columns, except tables that are not moved. No trigger or
-/// sequence sets values on insert, so moved rows stay unchanged.
+/// sequence sets values on insertion, so that moved rows stay unchanged.
 #[test]
 fn both_engines_have_the_same_columns() {
     let database = TestDatabase::create();
@@ -225,8 +225,8 @@ fn audits_name_unreadable_rows() {
     });
 }
 
-/// The last use of a key is the last entry of its range in an index, however many calls the key
-/// made.
+/// The last use of a key is the last entry of its range in an index, regardless of the number of
+/// calls.
 #[test]
 fn the_last_use_of_a_key_is_looked_up_in_an_index() {
     let database = TestDatabase::create();

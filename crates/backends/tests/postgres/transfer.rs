@@ -1,4 +1,4 @@
-//! Moves between the engines: boundary values, constraints afterwards, and speed.
+//! Tests of moves between the engines: boundary values, constraints after a move, and speed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock::default())
 }
 
-/// A directory with a database that has these rows.
+/// Creates a directory with a database and executes these statements in it.
 async fn filled(statements: &str) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let engine = sqlite::open(sqlite::SqliteConfig::new(dir.path(), clock()))
@@ -104,7 +104,7 @@ fn values_round_trip_unchanged() {
         let from = run(to_sqlite(&database, second_run.path())).await.unwrap();
         assert_eq!((&from.tables, from.accounts), (&to.tables, to.accounts));
 
-        // The triggers against changes exist on both sides.
+        // The triggers that prevent changes exist in both databases.
         for (table, column) in [
             ("transfer", "created_at"),
             ("usage_row", "created_at"),
@@ -151,7 +151,7 @@ fn values_that_do_not_fit_are_reported() {
     });
 }
 
-/// A target that another move is filling stays unchanged.
+/// A target that another move is writing stays unchanged.
 #[test]
 fn concurrent_transfers_are_refused() {
     let database = TestDatabase::create();
@@ -171,7 +171,7 @@ fn concurrent_transfers_are_refused() {
     });
 }
 
-/// Rows moved per second; shown with `--no-capture`.
+/// Measures the number of moved rows per second. `--no-capture` prints the result.
 #[test]
 #[ignore = "prints how fast it is"]
 fn prove_how_fast_rows_are_moved() {

@@ -13,7 +13,8 @@ use crate::fleet::{LONG, account, admit, admit_many, block_on, left, node};
 /// The limit of most tests; each of two nodes has a share of five while the server is unavailable.
 const LIMIT: u32 = 10;
 
-/// A long decision timeout for busy machines; a stopped server is detected by its connection.
+/// Returns settings with a long decision timeout for busy machines; nodes detect a stopped server
+/// by its connection.
 fn config(url: String, node: u64) -> RedisConfig {
     RedisConfig {
         decision_timeout: Duration::from_secs(2),
@@ -21,7 +22,7 @@ fn config(url: String, node: u64) -> RedisConfig {
     }
 }
 
-/// Two nodes that share this server.
+/// Opens two nodes that share this server.
 async fn two_nodes(url: &str) -> [RedisCounters; 2] {
     two_with(|node| config(url.to_owned(), node)).await
 }

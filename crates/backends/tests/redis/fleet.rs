@@ -43,7 +43,7 @@ impl Fleet {
     }
 }
 
-/// A node on the machine's clock.
+/// Opens a node on the machine's clock.
 pub fn node(config: RedisConfig) -> RedisCounters {
     redis::open(config, Arc::new(SystemClock::default())).unwrap()
 }
@@ -56,7 +56,7 @@ pub async fn admit(node: &RedisCounters, limit: u32) -> Decision {
     node.admit(account(1), Budget::Work, limit).await.unwrap()
 }
 
-/// The number of admitted requests.
+/// Sends `count` requests and returns the number of admitted ones.
 pub async fn admit_many(node: &RedisCounters, limit: u32, count: usize) -> u32 {
     let mut admitted = 0;
     for _ in 0..count {
@@ -65,7 +65,7 @@ pub async fn admit_many(node: &RedisCounters, limit: u32, count: usize) -> u32 {
     admitted
 }
 
-/// The remaining requests and tokens.
+/// Returns the remaining requests and tokens.
 pub async fn left(node: &RedisCounters, rpm: u32, tpm: u64) -> (u64, u64) {
     let (requests, tokens) = node.peek(account(1), Budget::Work, rpm, tpm).await.unwrap();
     (requests.remaining, tokens.remaining)

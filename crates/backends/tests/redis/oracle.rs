@@ -21,13 +21,13 @@ struct Oracle {
 }
 
 impl Oracle {
-    /// The amount admitted in the last `span` microseconds.
+    /// Returns the amount admitted in the last `span` microseconds.
     fn within(&self, span: u64, now: u64) -> u64 {
         let recent = self.events.iter().filter(|(at, _)| at + span > now);
         recent.map(|(_, amount)| amount).sum()
     }
 
-    /// The expected decision for a request, which is counted if it fits.
+    /// Returns the expected decision for a request, which is counted if it fits.
     fn admit(&mut self, limit: u64, now: u64) -> Decision {
         let allowed = self.within(MINUTE, now) < limit;
         let times: Vec<u64> = self
@@ -56,7 +56,7 @@ impl Oracle {
     }
 }
 
-/// Time steps, including the edges of seconds and of the minute.
+/// Generates time steps, including the edges of seconds and of the minute.
 fn step() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => Just(0),

@@ -1,5 +1,5 @@
-//! The cost of one call. Run it by hand: `cargo test --release -p tollgate-backends --test sqlite
-//! -- --ignored --nocapture bench`.
+//! Measures the cost of one call. Run the measurements with `cargo test --release -p
+//! tollgate-backends --test sqlite -- --ignored --nocapture bench`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,8 +39,8 @@ fn bench_5000_accounts() {
     measure(5000, 256);
 }
 
-/// Holds and settles on one thread, with other calls open meanwhile. Prints per call: time to the
-/// reply, time to the database, and processor time of all threads.
+/// Holds and settles on one thread, with `open_calls` calls open at a time. Prints per call: the
+/// time to the reply, the time to the database, and the processor time of all threads.
 fn measure(accounts: u64, open_calls: usize) {
     let directory = Directory::new();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
@@ -70,7 +70,8 @@ fn measure(accounts: u64, open_calls: usize) {
                 }
             }
             answered += clock.monotonic_micros() - round_started;
-            // Above the speed of the database, calls would be refused.
+            // Flushes after each round, because the engine refuses calls if too many records are
+            // queued.
             storage.engine.flush().await.unwrap();
         }
         while !running.is_empty() {
@@ -100,7 +101,7 @@ async fn settle_oldest(storage: &Storage, running: &mut VecDeque<(AccountId, Hol
     assert!(storage.ledger.settle(settlement).await.unwrap().first);
 }
 
-/// Processor time of all threads of this process so far.
+/// Returns the processor time of all threads of this process so far, in microseconds.
 fn cpu_micros() -> u64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = text.rsplit_once(')').unwrap().1.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! Runs the conformance suite of the storage ports.
+//! Conformance suite of the storage ports on the SQLite engine.
 
 use tollgate_storage::conformance::{BoxFuture, Factory};
 

@@ -1,4 +1,4 @@
-//! Recovery after the death of the process.
+//! Tests of recovery after the death of the process.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +20,8 @@ use crate::samples::{
     DataDir, Directory, START, at, block_on, call, funded, grant, hold, nanos, plan, settlement, take,
 };
 
-/// Two ended and two open calls. Two of them are in the database, the others only in the journal.
+/// Makes two ended and two open calls. The first two are in the database, the others are in the
+/// journal only.
 async fn four_calls(storage: &Storage) -> AccountId {
     let id = funded(storage, 1, 1000).await;
     call(storage, hold(1, id, 100), 30).await;
@@ -65,7 +66,7 @@ async fn check_four_calls(directory: &DataDir, id: AccountId) {
     storage.engine.close().await.unwrap();
 }
 
-/// The written bytes of each segment, without trailing zeros.
+/// Returns the path and the written bytes of each segment, without trailing zeros.
 fn contents(directory: &DataDir) -> Vec<(PathBuf, Vec<u8>)> {
     let written = |path: PathBuf| {
         let mut bytes = fs::read(&path).unwrap();
@@ -91,7 +92,7 @@ fn answered_calls_survive_and_open_calls_are_void() {
         let id = four_calls(&storage).await;
         let crashed = directory.crash("crashed");
         check_four_calls(&crashed, id).await;
-        // A second start finds the same.
+        // A second start finds the same state.
         check_four_calls(&crashed, id).await;
         storage.engine.close().await.unwrap();
     });
@@ -136,7 +137,7 @@ fn replayed_journals_are_applied_once() {
         let journal = contents(&crashed);
         check_four_calls(&crashed, id).await;
         // Simulates a death during recovery: before the journal was removed, and before the mark
-        // was moved.
+        // was updated.
         for mark in [
             "UPDATE journal_mark SET clean = 0",
             "UPDATE journal_mark SET clean = 0, committed = 0",
@@ -292,8 +293,8 @@ fn crashes_during_recovery_recover() {
     });
 }
 
-/// A refund that is only in the journal is recovered once; one that is also in the database is not
-/// repeated.
+/// A refund that is in the journal only is recovered once. A refund that is also in the database is
+/// not repeated.
 #[test]
 fn journaled_refunds_are_applied_once() {
     let directory = Directory::new();
@@ -331,7 +332,7 @@ fn journaled_refunds_are_applied_once() {
     });
 }
 
-/// Recovered transfers are chained as they would be without a crash.
+/// Recovered transfers have the same links as without a crash.
 #[test]
 fn chain_is_the_same_after_a_crash() {
     let directory = Directory::new();
@@ -369,8 +370,8 @@ fn chain_is_the_same_after_a_crash() {
     });
 }
 
-/// A job and its hold survive the death of the process, while calls do not; an ended job has its
-/// settlement.
+/// A job and its hold survive the death of the process, unlike the hold of a call. An ended job has
+/// its settlement.
 #[test]
 fn jobs_keep_their_holds() {
     let directory = Directory::new();
@@ -413,7 +414,7 @@ fn jobs_keep_their_holds() {
     });
 }
 
-/// A usage part of one model at this cost.
+/// Creates a usage part at this cost.
 fn part(cost: i64) -> UsagePart {
     UsagePart {
         number: 0,
@@ -460,7 +461,7 @@ fn ended_jobs_resolve_their_hold_after_a_crash() {
     });
 }
 
-/// After a crash, the webhook of an ended job and a webhook in flight are delivered.
+/// After a crash, the webhook of an ended job and a webhook in flight are due for delivery.
 #[test]
 fn pending_webhooks_are_delivered_after_a_crash() {
     let directory = Directory::new();
@@ -490,7 +491,7 @@ fn pending_webhooks_are_delivered_after_a_crash() {
     });
 }
 
-/// An early release is applied once, whether it is in the database or only in the journal.
+/// An early release is applied once, whether it is in the database or in the journal only.
 #[test]
 fn shrunk_holds_stay_shrunk_after_a_crash() {
     let directory = Directory::new();
@@ -534,7 +535,7 @@ fn shrunk_holds_stay_shrunk_after_a_crash() {
     });
 }
 
-/// A hold of a job that was not stored is void.
+/// A hold is void if its job was not stored.
 #[test]
 fn a_hold_without_its_job_is_void() {
     let directory = Directory::new();

@@ -1,4 +1,4 @@
-//! Access to a data directory, and the files that the engine leaves in it.
+//! Tests of the access to a data directory and of the files that the engine leaves in it.
 
 use std::sync::Arc;
 
@@ -170,7 +170,7 @@ fn ids_are_remembered_beyond_memory() {
             .await
             .unwrap_err();
         assert_eq!(never.kind, StorageErrorKind::NotFound);
-        // The same id in another account, and a smaller unused id, can be taken.
+        // The same id in another account and a smaller unused id are accepted.
         for (number, account) in [(500, other), (499, id)] {
             let outcome = storage.ledger.hold(hold(number, account, 1)).await.unwrap();
             assert!(matches!(outcome, HoldOutcome::Held { .. }));

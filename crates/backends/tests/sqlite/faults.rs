@@ -1,4 +1,4 @@
-//! A database that cannot be written, and rows that cannot be read.
+//! Tests with a database that cannot be written, and with rows that cannot be read.
 
 use std::time::Duration;
 
@@ -49,13 +49,13 @@ fn new_calls_stop_while_the_database_cannot_be_written() {
         );
         let refused = storage.ledger.grant(grant(9, id, 5)).await.unwrap_err();
         assert_eq!(refused.kind, StorageErrorKind::Unavailable);
-        // A running call can end: it is in the journal.
+        // A running call can be settled, because the settlement is written to the journal.
         assert!(storage.ledger.settle(settlement(&open, 50)).await.unwrap().first);
         directory
             .path()
             .change("ALTER TABLE hidden RENAME TO usage_row")
             .await;
-        // The engine retries by itself.
+        // The engine retries without further requests.
         until("holds are taken again", async || holds(&storage, 4, id).await).await;
         storage.engine.ping().await.unwrap();
         assert_eq!(
@@ -93,7 +93,7 @@ fn unwritten_calls_are_found_in_the_journal() {
     });
 }
 
-/// Collects unreadable rows.
+/// A visitor that collects the reports of unreadable rows.
 #[derive(Default)]
 struct Unreadable(Vec<String>);
 

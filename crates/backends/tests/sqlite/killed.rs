@@ -1,4 +1,4 @@
-//! All answered calls exist after the process was killed while working.
+//! Tests that all answered calls survive the kill of the process.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -11,11 +11,11 @@ use tollgate_types::usage::Outcome;
 
 use crate::samples::{DataDir, Directory, START, account, block_on, funded, hold, settlement, take};
 
-/// Lines that the child writes before it is killed.
+/// Number of lines that the parent reads before it kills the child.
 const ANSWERS: usize = 3000;
 
-/// The child process: reads its directory from stdin, then holds and settles until it is killed.
-/// Prints a line after each answered step.
+/// Code of the child process: reads its directory from stdin, then holds and settles until the
+/// process is killed. Prints a line after each answered step.
 #[test]
 #[ignore = "the other test runs it"]
 fn child_that_is_killed() {

@@ -1,22 +1,22 @@
-//! A simple model of the ledger; the engine must give the same answers.
+//! A simple model of the ledger, with which the engine's answers are compared.
 
 use std::collections::{BTreeMap, HashSet};
 
-/// A step of a history. Amounts are nano-credits; holds and grants are named by small numbers.
+/// A step. Amounts are in nano-credits; small numbers identify holds and grants.
 #[derive(Clone, Debug)]
 pub enum Step {
     Hold {
         account: u8,
         id: u8,
         amount: i64,
-        /// The week in which the call is accepted.
+        /// Week in which the call is accepted.
         week: u8,
     },
-    /// Starts a plan of [`WEEKLY`].
+    /// Starts a plan with the weekly allowance [`WEEKLY`].
     Subscribe {
         account: u8,
     },
-    /// Makes the plan past due, pays it, or ends it.
+    /// Makes the plan past due, renews it, or expires it.
     Change {
         account: u8,
         to: Plan,
@@ -32,7 +32,7 @@ pub enum Step {
         id: u8,
         amount: i64,
     },
-    /// Holds with smaller ids expire before the others.
+    /// Voids the open holds with ids below `before`.
     Sweep {
         before: u8,
     },
@@ -53,17 +53,17 @@ pub enum Plan {
     Expired,
 }
 
-/// A hold that is not resolved.
+/// An open hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Open {
     pub amount: i64,
-    /// The part that the allowance pays.
+    /// Part that the allowance pays.
     share: i64,
-    /// The plan and the week of the share; `None` without a plan.
+    /// Plan and week of the share; `None` without a plan.
     week: Option<(u32, u8)>,
 }
 
-/// The expected answer of the engine.
+/// Expected answer of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Held(i64),
@@ -83,20 +83,20 @@ pub enum Answer {
     Nothing,
 }
 
-/// The expected balances and holds of one tenant.
+/// Expected balances and holds of one tenant.
 #[derive(Clone, Debug, Default)]
 pub struct Tenant {
     pub credits: i64,
     pub granted: i64,
     pub overrun: i64,
     pub open: BTreeMap<u8, Open>,
-    /// Charges of resolved holds, and whether a crash or the sweep resolved them.
+    /// For each resolved hold: its charge, and whether a crash or the sweep resolved it.
     pub resolved: BTreeMap<u8, (i64, bool)>,
     pub allowance: i64,
     pub breakage: i64,
     pub included: i64,
     plan: Option<Plan>,
-    /// Number of plans so far, and the open week of the last one.
+    /// Number of plans so far. `week` is the open week of the last plan.
     plans: u32,
     week: u8,
 }
@@ -106,7 +106,7 @@ impl Tenant {
         self.open.values().map(|open| open.amount).sum()
     }
 
-    /// The allowance available to a call in this week.
+    /// Returns the allowance that a call in this week may use.
     fn left(&self, week: u8) -> Option<i64> {
         match self.plan {
             Some(Plan::Active) if week > self.week => Some(WEEKLY),
@@ -134,7 +134,7 @@ impl Tenant {
     }
 }
 
-/// All tenants, by their number.
+/// Model of the ledger: all tenants, indexed by their number.
 #[derive(Clone, Debug)]
 pub struct Oracle {
     pub tenants: Vec<Tenant>,

@@ -1,4 +1,5 @@
-//! Compares random histories with crashes to an oracle that shares no code with the engine.
+//! Compares random sequences of steps and crashes with an oracle that shares no code with the
+//! engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +54,7 @@ proptest! {
     }
 }
 
-/// The engine and its current directory.
+/// The engine, its data directory and its clock.
 struct Engine {
     directory: DataDir,
     clock: Arc<ManualClock>,
@@ -156,7 +157,7 @@ impl Engine {
                 self.storage.engine.flush().await.unwrap();
                 Answer::Nothing
             }
-            // Calls in the database are removed from memory.
+            // Removes calls in the database from memory.
             Step::Forget => {
                 self.clock.advance(Duration::from_secs(3600));
                 ledger.sweep(START.plus(Duration::ZERO), 0).await.unwrap();
@@ -186,7 +187,7 @@ impl Engine {
         };
         let change = match to {
             Plan::PastDue => Change::PastDue,
-            // An active plan could be paid ahead; this step pays only a plan that is past due.
+            // Renews only a plan that is past due. The engine would also renew an active plan.
             Plan::Active if plan.state == SubscriptionState::Active => return Answer::Conflict,
             Plan::Active => Change::Renew {
                 period: plan.period + 1,

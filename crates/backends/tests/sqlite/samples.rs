@@ -1,4 +1,4 @@
-//! Directories, calls and accounts for tests.
+//! Helpers that create directories, accounts and calls for tests.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -26,7 +26,7 @@ pub const START: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
 /// A temporary directory, removed when it is dropped.
 pub struct Directory(TempDir);
 
-/// A directory of the engine.
+/// A data directory of the engine.
 #[derive(Clone, Debug)]
 pub struct DataDir(pub PathBuf);
 
@@ -39,14 +39,15 @@ impl Directory {
         DataDir(self.0.path().join("data"))
     }
 
-    /// A copy of the directory as a crash at this moment would leave it.
+    /// Copies the data directory in the state that a crash would leave; returns the copy.
     pub fn crash(&self, name: &str) -> DataDir {
         self.path().crash(name)
     }
 }
 
 impl DataDir {
-    /// The journal is written to the database only when a read needs it.
+    /// Returns settings with which the engine writes the journal to the database only for a read,
+    /// an administrative write or a flush.
     pub fn config(&self, clock: Arc<dyn Clock>) -> SqliteConfig {
         SqliteConfig {
             commit_after: Duration::from_secs(3600),
@@ -59,7 +60,7 @@ impl DataDir {
         open(self.config(Arc::new(ManualClock::at(START)))).await
     }
 
-    /// Changes the database directly, while the engine is closed.
+    /// Executes a statement in the database, without the engine.
     pub async fn change(&self, statement: &'static str) {
         let options = SqliteConnectOptions::new().filename(self.0.join("tollgate.db"));
         let mut connection = options.connect().await.unwrap();
@@ -67,8 +68,9 @@ impl DataDir {
         connection.close().await.unwrap();
     }
 
-    /// A copy of the directory as a crash at this moment would leave it, next to it. Another
-    /// process copies it, because closing a file here would release the engine's locks on it.
+    /// Copies the directory, in the state that a crash would leave, to a sibling directory with
+    /// this name. A separate process copies the files, because closing a file in this process would
+    /// release the engine's locks on it.
     pub fn crash(&self, name: &str) -> DataDir {
         let to = self.0.with_file_name(name);
         std::fs::create_dir_all(&to).unwrap();
@@ -86,7 +88,7 @@ impl DataDir {
         DataDir(to)
     }
 
-    /// Paths of the journal's files.
+    /// Returns the paths of the journal's files, sorted.
     pub fn segments(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.0.join("journal")).unwrap();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -95,7 +97,7 @@ impl DataDir {
     }
 }
 
-/// Runs a test on several threads, as servers do.
+/// Runs a test on two threads.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -113,8 +115,7 @@ pub fn at(seconds: u64) -> Timestamp {
     START.plus(Duration::from_secs(seconds))
 }
 
-/// A plan with a weekly allowance that a payment provider pays for, through a time that no test
-/// reaches.
+/// Creates a plan with a weekly allowance. A payment provider pays for the plan, for 52 weeks.
 pub fn plan(number: u128, account: AccountId, weekly: i64) -> NewSubscription {
     NewSubscription {
         id: SubscriptionId::from_u128(number),

@@ -1,6 +1,6 @@
-//! Compares the arithmetic of plans with an oracle that shares no code with the engine: the charges
-//! that an allowance pays, the edges of its weeks, and the parts that are returned or lost. The
-//! clock moves around the edges of weeks, to the microsecond, and back.
+//! Compares the arithmetic of plans with an oracle that shares no code with the engine: charges
+//! paid from an allowance, the boundaries of its weeks, and the amounts that are returned or
+//! expire. The clock moves around the boundaries of weeks, to the microsecond, and back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use tollgate_types::{AccountId, HoldId, SubscriptionId, Timestamp};
 
 use crate::samples::{Directory, START, block_on, create, grant, hold, nanos, plan, settlement};
 
-/// Length of a week in microseconds: always seven days of 24 hours.
+/// Length of a week in microseconds: seven days of 24 hours.
 const WEEK: i64 = 604_800_000_000;
-/// Steps of one account.
+/// Number of generated steps of one account.
 const STEPS: usize = 125;
 
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,8 @@ enum Step {
         weeks: i64,
     },
     Change(PlanChange),
-    /// Moves the clock to `micros` from the edge of the week that is `weeks` away.
+    /// Moves the clock to `micros` microseconds after the boundary of the week that is `weeks`
+    /// away.
     Go {
         weeks: i64,
         micros: i64,
@@ -92,27 +93,27 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The answer to a step.
+/// Answer to a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Done,
     Held(i64),
     Denied(i64),
-    /// The charge, and the part that the allowance paid.
+    /// Charge, and the part that the allowance paid.
     Settled(i64, i64),
-    /// Refund to credits, and to the allowance.
+    /// Refund to credits, and refund to the allowance.
     Refunded(i64, i64),
     Conflict,
     Nothing,
 }
 
-/// A call. `week` is the plan and the week that paid its share.
+/// A call. `week` contains the plan and the number of the week that paid for `share`.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     held: i64,
     share: i64,
     week: Option<(u128, i64)>,
-    /// Charge, included part of it, and refunds to credits and to the allowance.
+    /// Charge, included part of the charge, refund to credits, and refund to the allowance.
     settled: Option<[i64; 4]>,
 }
 
@@ -128,7 +129,7 @@ struct Plan {
     is_canceling: bool,
 }
 
-/// A simple model of one account, from docs/plans.md.
+/// A simple model of one account, as documented in docs/plans.md.
 #[derive(Debug, Default)]
 struct Oracle {
     now: i64,
@@ -147,7 +148,7 @@ struct Oracle {
 }
 
 impl Oracle {
-    /// The week that a call uses, and its rest.
+    /// Returns the number of the week that a call uses, and its unused allowance.
     fn draw(&self) -> Option<(i64, i64)> {
         let plan = self.plan.filter(|plan| !plan.is_past_due)?;
         let is_paid = self.now < plan.paid_through;
@@ -320,7 +321,7 @@ impl Oracle {
         open.map(|call| call.held).sum()
     }
 
-    /// Checks the invariants on the oracle's own figures.
+    /// Checks the invariants of the oracle's amounts.
     fn check(&self) {
         assert!(self.credits >= 0 && self.allowance >= 0, "{self:?}");
         let shares = self
@@ -342,11 +343,11 @@ impl Oracle {
     }
 }
 
-/// The engine, and an account of it.
+/// The engine under test and one of its accounts.
 struct Subject<'a> {
     storage: &'a Storage,
     account: AccountId,
-    /// First id of the account.
+    /// Base of the ids of the account.
     base: u128,
     next: u128,
     period: i64,
@@ -369,7 +370,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Executes a step; `before` is the oracle before it, whose figures select time and target.
+    /// Executes a step. `before` is the oracle before the step; it determines the time and the ids.
     async fn step(&mut self, step: Step, before: &Oracle) -> Answer {
         let subscriptions = &self.storage.subscriptions;
         match step {
@@ -387,7 +388,7 @@ impl Subject<'_> {
             Step::Settle { which, charge } => {
                 let of = hold(self.call(which), self.account, 0);
                 let resolution = self.storage.ledger.settle(settlement(&of, charge)).await.unwrap();
-                // The included part is in the row, which is compared at the end.
+                // The included part is in the usage row, which is compared at the end.
                 Answer::Settled(resolution.charge.nanos(), 0)
             }
             Step::Refund { which, amount } => {
@@ -473,12 +474,13 @@ fn moment(micros: i64) -> Timestamp {
     Timestamp::from_micros(START.as_micros() + micros)
 }
 
-/// The step as it can be taken now; `None` without a suitable call, or if it would change nothing.
+/// Adapts a step to the state of the oracle. Returns `None` if there is no suitable call or the
+/// step would change nothing.
 fn fitted(step: Step, oracle: &Oracle) -> Option<Step> {
     let calls = oracle.calls.len();
     match step {
         Step::Settle { which, charge } => {
-            // Mostly selects an open call.
+            // Selects an open call.
             let open: Vec<usize> = (0..calls)
                 .filter(|call| oracle.calls[*call].settled.is_none())
                 .collect();
@@ -528,7 +530,7 @@ async fn live(storage: &Storage, number: u128, steps: &[Step]) -> usize {
     taken
 }
 
-/// Compares all ledger accounts and usage rows.
+/// Compares all ledger accounts and usage rows with the oracle.
 async fn compare(storage: &Storage, account: AccountId, oracle: &Oracle, base: u128) {
     let mut ledgers = LedgerSnapshot::default();
     storage.ledger.audit(Some(account), &mut ledgers).await.unwrap();
@@ -565,7 +567,8 @@ async fn compare(storage: &Storage, account: AccountId, oracle: &Oracle, base: u
     }
 }
 
-/// Takes at least `min_steps` steps, one account after the other; returns their number.
+/// Executes at least `min_steps` steps, one account after the other; returns the number of executed
+/// steps.
 fn run(min_steps: usize) -> usize {
     let home = Directory::new();
     let mut config = home.path().config(Arc::new(ManualClock::at(START)));
@@ -573,7 +576,7 @@ fn run(min_steps: usize) -> usize {
     config.commit_after = Duration::from_secs(1);
     block_on(async {
         let storage = tollgate_backends::sqlite::open(config).await.unwrap();
-        // Steps are random in each run; a failure prints the steps of its account.
+        // Each run generates other steps. A failure prints the steps of its account.
         let mut runner = TestRunner::new(Config::default());
         let strategy = prop::collection::vec(step(), STEPS);
         let (mut taken, mut accounts) = (0, 0);
@@ -596,7 +599,7 @@ fn plans_match_the_oracle() {
 #[test]
 #[ignore = "takes minutes"]
 fn prove_that_plans_match_the_oracle() {
-    // Engines mostly wait for the disk, so several run concurrently.
+    // Engines mostly wait for the disk, so several engines run concurrently.
     let engines: Vec<_> = (0..8).map(|_| std::thread::spawn(|| run(125_000))).collect();
     let taken: usize = engines.into_iter().map(|engine| engine.join().unwrap()).sum();
     assert!(taken >= 1_000_000);

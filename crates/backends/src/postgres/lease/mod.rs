@@ -1,16 +1,16 @@
-//! Balance leases: a node holds and settles without a round trip to the database.
+//! Balance leases: a node holds and settles calls without a round trip to the database.
 //!
 //! The node of a busy account takes a part of its credits in advance, as a lease. Holds are taken
-//! from it in memory and written to a journal on this machine, so that they survive the death of
-//! the process. Ended calls are reported in batches, in rounds ([`round`]), which also renew and
-//! resize the lease ([`state`]). The next process with the same directory reports what a dead
-//! process left unreported ([`recover`]).
+//! from the lease in memory and written to a journal on this machine, so that they survive the
+//! death of the process. Ended calls are reported in batches, in rounds ([`round`]), which also
+//! renew and resize the lease ([`state`]). The next process with the same directory reports the
+//! calls that a dead process did not report ([`recover`]).
 //!
-//! No failure of a node or its clock lets an account spend more than it has, because leased credits
-//! have left its balance. The lease of a silent node is closed after the maximum duration of a
-//! call; later reports are the operator's loss. First calls, expensive calls, accounts with a plan
-//! and accounts near zero take the exact path ([`super::ledger`]), to which every lease releases
-//! its unused credits.
+//! Leased credits have left the balance of the account. Therefore a failure of a node or of its
+//! clock cannot make an account overspend. The lease of a node that stops reporting is closed after
+//! the maximum duration of a call; charges that are reported later are the operator's loss. First
+//! calls, expensive calls, accounts with a plan and accounts near zero take the exact path
+//! ([`super::ledger`]), to which every lease releases its unused credits.
 
 mod recover;
 mod round;
@@ -38,7 +38,7 @@ use crate::journal::{Entry, Journal, JournalConfig, unavailable};
 use round::{Report, Terms};
 use state::{Capacity, State};
 
-/// The lease settings of a node.
+/// Lease settings of a node.
 #[derive(Clone, Debug)]
 pub struct LeaseConfig {
     /// Directory of the journals of all nodes, on a disk that outlives the process.
@@ -47,15 +47,15 @@ pub struct LeaseConfig {
     pub max_call_duration: Duration,
     /// Lifetime of a lease that is not renewed.
     pub ttl: Duration,
-    /// Calls of an account within a second that make it busy.
+    /// Number of calls of an account within a second that make it busy.
     pub busy_calls: u32,
     /// Source of the current time.
     pub clock: Arc<dyn Clock>,
 }
 
 impl LeaseConfig {
-    /// Leases of ten seconds for accounts with ten calls within a second; the journals are in
-    /// `dir`.
+    /// Creates settings with a lease lifetime of 10 seconds and 10 calls within a second for a busy
+    /// account. The journals are in `dir`.
     pub fn new(dir: PathBuf, max_call_duration: Duration, clock: Arc<dyn Clock>) -> LeaseConfig {
         LeaseConfig {
             dir,
@@ -66,36 +66,37 @@ impl LeaseConfig {
         }
     }
 
-    /// Time before a lease's end from which its node takes no more holds from it.
+    /// Returns the time before the end of a lease from which its node takes no more holds.
     fn margin(&self) -> Duration {
         self.ttl / 5
     }
 
-    /// Time between two rounds of an idle lease.
+    /// Returns the interval between two rounds of an idle lease.
     fn renewal(&self) -> Duration {
         self.ttl * 3 / 10
     }
 }
 
-/// Ended calls within this time are reported together: a round costs the database as much as two
-/// calls on the exact path.
+/// Interval between rounds. Calls that end within it are reported together, because a round costs
+/// the database as much as two calls on the exact path.
 const ROUND_INTERVAL: Duration = Duration::from_millis(200);
-/// Number of waiting calls that starts a round immediately. A round reports at most
+/// Number of ended calls that starts a round immediately. A round reports at most
 /// `MAX_ROUND_CALLS`.
 const ROUND_CALLS: usize = 500;
 const MAX_ROUND_CALLS: usize = 1_000;
-/// How long an account gets no lease after one was refused or recalled.
+/// Time after the end of a lease in which its account gets no new lease.
 const COOLDOWN: Duration = Duration::from_secs(2);
-/// The first and the maximum pause after failed rounds; pauses double.
+/// Base and maximum of the exponential backoff after failed rounds. The first pause is twice the
+/// base.
 const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
-/// Timeout of a read that waits for this process's reports, and the interval of its checks.
+/// Timeout of a read that waits for this process's reports, and the interval between its checks.
 const READ_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 const REPORT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Timeout of the final reports at shutdown.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval between two removals of unneeded journal files.
+/// Interval between removals of unneeded journal files.
 const TIDY_INTERVAL: Duration = Duration::from_secs(1);
-/// A hold of at least this amount takes the exact path, so that it is durable in the database.
+/// Minimum amount of a hold that takes the exact path, which stores the hold in the database.
 const MIN_EXACT_AMOUNT: Credits = Credits::from_nanos(1_000_000_000);
 
 /// The leases of this process.
@@ -110,7 +111,7 @@ pub(super) struct Leases {
     accounts: RwLock<IdMap<AccountId, Arc<Account>>>,
     busy_accounts: Mutex<BusyAccounts>,
     closing: AtomicBool,
-    /// Reports recalled leases; subscribed with the first lease.
+    /// Source of lease recalls; subscribed to with the first lease.
     notifications: Arc<dyn NotificationSource>,
     listening: Once,
 }
@@ -119,7 +120,7 @@ pub(super) struct Leases {
 struct Account {
     id: AccountId,
     state: Mutex<State>,
-    /// Notified when there is something to report.
+    /// Notified when the lease has something to report.
     wake: Notify,
     /// Notified when a caller waits for the next round.
     round_now: Notify,
@@ -132,7 +133,7 @@ impl Account {
     }
 }
 
-/// Accounts that are busy, and accounts in cooldown after a refusal.
+/// Call counts of accounts without a lease, and accounts in cooldown after the end of a lease.
 #[derive(Default)]
 struct BusyAccounts {
     since: u64,
@@ -141,7 +142,7 @@ struct BusyAccounts {
 }
 
 impl Leases {
-    /// Reports the calls that dead processes left in the directory and starts a journal in it.
+    /// Reports the calls of dead processes in the directory and starts a journal in it.
     pub(super) async fn open(
         pool: Arc<Pool>,
         config: LeaseConfig,
@@ -193,8 +194,8 @@ impl Leases {
         Ok(leases)
     }
 
-    /// Takes the hold from the account's lease and returns the credits left. `None` if the hold
-    /// must be taken from the database.
+    /// Takes the hold from the account's lease and returns the credits that the account can still
+    /// spend. Returns `None` if the hold must be taken from the database.
     pub(super) fn hold(self: &Arc<Self>, new: &NewHold) -> Result<Option<Credits>> {
         if new.amount >= MIN_EXACT_AMOUNT || new.amount < Credits::ZERO {
             return Ok(None);
@@ -232,7 +233,8 @@ impl Leases {
         Ok(Some(state.hold(seq, hold)))
     }
 
-    /// Resolves a hold that was taken from a lease; returns the settlement if it was not.
+    /// Resolves a hold that was taken from a lease. Returns the settlement as the error if the hold
+    /// was not taken from a lease.
     pub(super) fn settle(
         &self,
         settlement: Settlement,
@@ -275,7 +277,7 @@ impl Leases {
         }))
     }
 
-    /// Releases the unused part of an account's lease, for another node.
+    /// Closes an account's lease and releases its unused part, so that other nodes can use it.
     pub(super) fn release(&self, account: AccountId) {
         if let Some(account) = self.account(account) {
             lock(&account.state).close();
@@ -283,8 +285,8 @@ impl Leases {
         }
     }
 
-    /// Waits until the database has the ended and running calls of this process, of one account or
-    /// all, so that a read includes them. Gives up after `READ_REPORT_TIMEOUT`.
+    /// Waits until the calls of one account or of all accounts are reported to the database, so
+    /// that a read includes them. Returns after `READ_REPORT_TIMEOUT` even if reports are missing.
     pub(super) async fn report(&self, account: Option<AccountId>) {
         let accounts = match account {
             Some(account) => Vec::from_iter(self.account(account)),
@@ -301,8 +303,8 @@ impl Leases {
         }
     }
 
-    /// Closes leases of this node that it does not know: a round opened them after its caller gave
-    /// up.
+    /// Closes leases that the database stores for this node and that the node does not have in
+    /// memory. Such a lease is opened by a round that the database executed after its timeout.
     pub(super) async fn close_unknown(&self) -> Result<()> {
         let of_node = sqlx::query("SELECT account_id, id FROM lease WHERE node = $1");
         for row in self
@@ -322,7 +324,7 @@ impl Leases {
         Ok(())
     }
 
-    /// Voids expired holds; returns their number.
+    /// Voids expired holds and returns their number.
     pub(super) fn sweep(&self, now: Timestamp) -> u64 {
         let mut voided = 0;
         for account in self.all() {
@@ -334,8 +336,8 @@ impl Leases {
         voided
     }
 
-    /// Reports all calls, releases all leases and removes the journal. Running calls and failed
-    /// reports are left to the next process.
+    /// Reports all calls, releases all leases and removes the journal. If calls are still running
+    /// or reports fail, the journal stays for the next process.
     pub(super) async fn close(&self) -> Result<()> {
         self.closing.store(true, Ordering::SeqCst);
         for account in self.all() {
@@ -351,7 +353,7 @@ impl Leases {
         self.journal.stop_syncer();
         let syncer = lock(&self.syncer).take();
         if let Some(syncer) = syncer {
-            // It syncs once more and ends.
+            // The syncer syncs once more and then ends.
             let _ = tokio::task::spawn_blocking(move || syncer.join()).await;
         }
         if self.all().is_empty() {
@@ -494,7 +496,7 @@ impl Leases {
     }
 
     /// Removes an account whose lease is closed and whose calls are all reported. Returns whether
-    /// it did.
+    /// the account was removed.
     fn end(&self, account: &Account) -> bool {
         let mut accounts = self
             .accounts
@@ -512,7 +514,7 @@ impl Leases {
 
     /// Removes unneeded journal files.
     fn tidy(&self) {
-        // Read before the accounts are visited: concurrent records have a later number.
+        // Read before the accounts are visited, so that concurrent records have a higher number.
         let mut needed = self.journal.last() + 1;
         for account in self.all() {
             needed = needed.min(lock(&account.state).oldest().unwrap_or(needed));
@@ -530,7 +532,7 @@ async fn listen_for_recalls(mut notifications: NotificationReader, leases: Weak<
         let Some(leases) = leases.upgrade() else { return };
         match notifications {
             Notification::Lease(account) => leases.release(account),
-            // A recall may have been missed: the next round sees it.
+            // A recall may have been missed; the reply of the next round contains it.
             Notification::Everything => leases.all().iter().for_each(|account| account.round_now()),
             Notification::Keys | Notification::Account(_) => {}
         }

@@ -1,4 +1,4 @@
-//! Reports the calls and releases the leases of processes that died.
+//! Reports the calls and releases the leases of processes that have died.
 //!
 //! Each process locks its own directory, named after its node. An unlocked directory belongs to a
 //! process that has ended. A call that was open then is void and free: whether its response arrived
@@ -28,7 +28,7 @@ pub(super) fn directory(dir: &Path, node: TransferId) -> PathBuf {
     dir.join(format!("{:032x}", node.as_u128()))
 }
 
-/// Locks a node's directory for this process; `None` if another process has locked it.
+/// Locks a node's directory for this process; returns `None` if another process has locked it.
 pub(super) fn directory_lock(dir: &Path) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     let file = options
@@ -43,8 +43,8 @@ pub(super) fn directory_lock(dir: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Reports the calls that ended processes left in this directory. Unreadable journals stay and are
-/// logged.
+/// Reports the calls in the journals of ended processes. An unreadable journal is logged and left
+/// in place.
 pub(super) async fn recover(pool: &Pool, config: &LeaseConfig, installation: Installation) -> Result<()> {
     fs::create_dir_all(&config.dir).map_err(unavailable)?;
     for entry in fs::read_dir(&config.dir).map_err(unavailable)? {

@@ -1,5 +1,5 @@
-//! A round: the report of a node about one lease and the reply of the database. One call of
-//! `lease_round` in the database.
+//! A round: one call of `lease_round` in the database. A node sends its report about one lease and
+//! receives the reply of the database.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,12 +30,13 @@ pub(super) struct Call {
 /// The report of a node about one lease.
 pub(super) struct Report {
     pub(super) lease: TransferId,
-    /// Number of the round. The database ignores a round that arrives after one of a higher number.
+    /// Number of the round. The database ignores a round whose number is not above the number of
+    /// the last round that it executed.
     pub(super) round: i64,
     /// Whether the round opens the lease if it does not exist.
     pub(super) opens: bool,
-    /// Requested size after the round, in nano-credits like all amounts here. `None` leaves the
-    /// size unchanged.
+    /// Requested size after the round, in nano-credits like all amounts in this module. `None`
+    /// leaves the size unchanged.
     pub(super) target: Option<i64>,
     /// Minimum balance of the account for a lease.
     pub(super) min_balance: i64,
@@ -46,7 +47,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Closes a lease without open holds.
+    /// Creates a report that closes a lease without open holds.
     pub(super) fn closing(lease: TransferId) -> Report {
         Report {
             lease,
@@ -60,34 +61,34 @@ impl Report {
     }
 }
 
-/// The terms of a lease.
+/// Terms of a lease.
 #[derive(Clone, Copy)]
 pub(super) struct Terms {
-    /// The node that owns the lease.
+    /// Node that owns the lease.
     pub(super) node: TransferId,
     /// Lifetime without renewal.
     pub(super) ttl: Duration,
-    /// Additional time after which another node may close the lease.
+    /// Additional time after the lifetime, after which another node may close the lease.
     pub(super) keep: Duration,
 }
 
 /// Number of the first closing round; rounds from this number on close the lease.
 pub(super) const LAST_ROUNDS: i64 = 1 << 62;
 
-/// The reply of the database.
+/// Reply of the database to a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
-    /// The credits of the lease.
+    /// Credits of the lease, in nano-credits.
     pub(super) leased: i64,
-    /// The credits of the account outside the lease.
+    /// Credits of the account outside the lease, in nano-credits.
     pub(super) available: i64,
     /// Whether the lease exists.
     pub(super) is_open: bool,
-    /// Whether the node may take more holds from it.
+    /// Whether the node may take more holds from the lease.
     pub(super) may_hold: bool,
 }
 
-/// Sends a report. A report with an unknown outcome can be sent again.
+/// Sends a report and returns the reply. A report with an unknown outcome can be sent again.
 pub(super) async fn exchange(
     pool: &Pool,
     account: AccountId,
@@ -163,20 +164,20 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
 const ROUND: &str = "SELECT leased, available, is_open, may_hold FROM lease_round($1, $2, $3, $4, $5, $6, $7, $8, $9,
     $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32,
     $33)";
-/// Additionally records units other than tokens.
+/// Like [`ROUND`], but also records the units other than tokens.
 const ROUND_ALL_UNITS: &str = "WITH round AS MATERIALIZED (SELECT leased, available, is_open, may_hold
     FROM lease_round($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
         $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33)),
     noted AS MATERIALIZED (SELECT note_made($1, $11, $34, $35, $36, $37) FROM round)
     SELECT leased, available, is_open, may_hold FROM round, (SELECT count(*) FROM noted) AS once";
 
-/// The id of the database's installation.
+/// Returns the id of the database's installation.
 pub(super) async fn installation(pool: &Pool) -> Result<Installation> {
     let row = pool.one(sqlx::query("SELECT id FROM installation")).await?;
     row.try_get("id").map_err(while_running)
 }
 
-/// A random 128-bit id.
+/// Creates a random 128-bit id.
 pub(super) fn new_id() -> Result<TransferId> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)

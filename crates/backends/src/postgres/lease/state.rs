@@ -1,8 +1,8 @@
-//! The state of one lease on its node, and the decisions about it. It uses no clock, database or
-//! lock; callers pass in everything.
+//! State of one lease on its node, and the decisions about it. The state uses no clock, database or
+//! lock; callers pass in all inputs.
 //!
 //! `reserved` is the part of the lease in open holds and unreported charges. It never exceeds
-//! `ceiling`, which never exceeds the lease in the database. So the database can write every
+//! `ceiling`, which never exceeds the lease in the database. Therefore the lease covers every
 //! report, even if earlier replies were lost.
 
 use std::sync::Arc;
@@ -15,11 +15,12 @@ use super::round::{Call, Reply, Report};
 use crate::ids::IdMap;
 use crate::journal::record::Hold;
 
-/// Size of a new lease, in holds of typical size.
+/// Size of a new lease, as a number of holds of typical size.
 const INITIAL_HOLDS: i64 = 8;
-/// An account with credits for fewer than this many such holds takes the exact path.
+/// Minimum number of such holds that the account's credits must cover. Below it, calls take the
+/// exact path.
 const MIN_HOLDS: i64 = 50;
-/// Renewals without a call after which a lease is released.
+/// Number of renewals without a call after which a lease is released.
 const MAX_IDLE_RENEWALS: u32 = 2;
 
 /// Whether a hold can be taken from a lease.
@@ -39,7 +40,7 @@ struct LeasedHold {
     hold: Arc<Hold>,
 }
 
-/// The state of one lease.
+/// State of one lease. All amounts are in nano-credits.
 pub(super) struct State {
     lease: TransferId,
     /// Number of the last round.
@@ -48,40 +49,44 @@ pub(super) struct State {
     reserved: i64,
     /// Credits of the account outside the lease, from the last reply.
     account_credits: i64,
-    /// End of the time in which holds may be taken, by the monotonic clock.
+    /// End of the time in which holds may be taken, in microseconds of the monotonic clock.
     usable_until: u64,
     open: IdMap<HoldId, LeasedHold>,
-    /// Number of ended calls, and of those that are in the database.
+    /// Number of ended calls.
     settled: u64,
+    /// Number of ended calls that the database has confirmed.
     reported: u64,
-    /// Number of holds taken; of those that the database knows as running; and of those in the
-    /// report in flight.
+    /// Number of holds taken.
     taken: u64,
+    /// Number of holds taken before the last confirmed report.
     taken_reported: u64,
+    /// Number of holds taken before the report in flight.
     taken_sent: u64,
     /// Unreported ended calls, oldest first.
     ended: Vec<Call>,
     /// Ended calls not confirmed by the database: their sequence numbers and charges.
     unreported: IdMap<HoldId, (u64, Credits)>,
-    /// The largest hold, halved with each renewal; the largest since the last renewal; and the peak
-    /// of `reserved`.
+    /// Largest hold, halved with each renewal.
     max_hold: i64,
+    /// Largest hold since the last renewal.
     recent_max_hold: i64,
+    /// Peak of `reserved` since the last renewal.
     peak: i64,
-    /// The requested amount that the lease did not cover.
+    /// Requested amount that the lease did not cover.
     shortfall: i64,
     calls_since_renewal: u64,
     idle: u32,
     /// Whether the lease is released as calls end.
     is_closing: bool,
-    /// Whether a round succeeded; before, it is unknown whether the lease exists.
+    /// Whether a round succeeded. Before the first success it is unknown whether the lease exists.
     was_opened: bool,
     /// Whether the database reported that the lease does not exist.
     is_gone: bool,
 }
 
 impl State {
-    /// A lease that is not opened yet, for holds of `typical_hold` nano-credits.
+    /// Creates the state of a lease that is not opened yet, for holds of `typical_hold`
+    /// nano-credits.
     pub(super) fn new(lease: TransferId, typical_hold: i64) -> State {
         State {
             lease,
@@ -114,12 +119,13 @@ impl State {
         self.lease
     }
 
-    /// Whether a hold of `amount` nano-credits can be taken now.
+    /// Checks whether a hold of `amount` nano-credits can be taken now, and records the demand.
+    /// `now` is in microseconds of the monotonic clock.
     pub(super) fn capacity(&mut self, now: u64, amount: i64) -> Capacity {
         if self.is_closing || self.is_gone || now >= self.usable_until {
             return Capacity::Closed;
         }
-        // Near zero all credits must be in the account, where every node finds them.
+        // Near zero, all credits stay in the account, so that every node can use them.
         if amount > self.account_credits.saturating_add(self.ceiling) / MIN_HOLDS {
             return Capacity::Closed;
         }
@@ -138,7 +144,7 @@ impl State {
         self.open.contains_key(&id) || self.unreported.contains_key(&id)
     }
 
-    /// Takes a hold that the lease covers; returns the credits left to spend.
+    /// Takes a hold that the lease covers; returns the credits that the account can still spend.
     pub(super) fn hold(&mut self, seq: u64, hold: Arc<Hold>) -> Credits {
         self.taken += 1;
         self.reserved += hold.amount.nanos();
@@ -147,7 +153,7 @@ impl State {
         self.available()
     }
 
-    /// An open hold and its sequence number in the journal.
+    /// Returns an open hold and its sequence number in the journal.
     pub(super) fn open(&self, id: HoldId) -> Option<(u64, Arc<Hold>)> {
         self.open.get(&id).map(|open| (open.seq, open.hold.clone()))
     }
@@ -166,18 +172,18 @@ impl State {
         }
     }
 
-    /// The charge of an ended call that the database has not confirmed.
+    /// Returns the charge of an ended call that the database has not confirmed.
     pub(super) fn charge_of(&self, id: HoldId) -> Option<Credits> {
         self.unreported.get(&id).map(|(_, charge)| *charge)
     }
 
-    /// The known credits that the account can spend.
+    /// Returns the credits that the account can spend, as far as this node can determine.
     pub(super) fn available(&self) -> Credits {
         let free = self.ceiling - self.reserved;
         Credits::from_nanos(self.account_credits.saturating_add(free.max(0)))
     }
 
-    /// Takes no more holds and releases the unused part.
+    /// Closes the lease: it grants no more holds and releases the unused part.
     pub(super) fn close(&mut self) {
         self.is_closing = true;
     }
@@ -209,7 +215,7 @@ impl State {
         } else {
             None
         };
-        // Released credits are not lent meanwhile, even if the reply is lost.
+        // Released credits are not used for new holds, even if the reply is lost.
         if let Some(target) = target {
             self.ceiling = self.ceiling.min(target + charged);
         }
@@ -233,7 +239,8 @@ impl State {
         }
     }
 
-    /// Applies the reply; holds may be taken until `usable_until`.
+    /// Applies the reply; holds may be taken until `usable_until`, in microseconds of the monotonic
+    /// clock.
     pub(super) fn finish(&mut self, report: Report, reply: Reply, usable_until: u64) {
         let charged: i64 = report
             .calls
@@ -254,7 +261,7 @@ impl State {
         self.is_gone = !reply.is_open;
     }
 
-    /// Restores a report that got no reply, so that it is sent again: the database may or may not
+    /// Restores a report that got no reply, so that it is sent again. The database may or may not
     /// have written it.
     pub(super) fn fail(&mut self, report: Report) {
         let later = std::mem::replace(&mut self.ended, report.calls);
@@ -262,48 +269,51 @@ impl State {
         self.shortfall = self.shortfall.max(1);
     }
 
-    /// Number of calls that wait for the next round.
+    /// Returns the number of ended calls that wait for a report.
     pub(super) fn waiting(&self) -> usize {
         self.ended.len()
     }
 
-    /// Whether the next round has something to report.
+    /// Whether another round is needed: for ended calls, for a shortfall, or to release the unused
+    /// part of a closing lease.
     pub(super) fn has_more(&self) -> bool {
         !self.ended.is_empty() || self.shortfall > 0 || (self.is_closing && self.ceiling > self.reserved)
     }
 
-    /// Number of holds taken and number of calls ended, since the lease was opened.
+    /// Returns the number of holds taken and the number of ended calls since the lease was created.
     pub(super) fn progress(&self) -> (u64, u64) {
         (self.taken, self.settled)
     }
 
-    /// Whether the database has this many holds and ended calls.
+    /// Whether the database has confirmed these numbers of holds and ended calls.
     pub(super) fn has_reported(&self, (taken, settled): (u64, u64)) -> bool {
         self.taken_reported >= taken && self.reported >= settled
     }
 
-    /// Whether every ended call is in the database.
+    /// Whether the database has confirmed every ended call.
     fn is_reported(&self) -> bool {
         self.reported == self.settled
     }
 
-    /// Whether the lease is closing and has nothing but running calls.
+    /// Whether the lease is closing and only running calls use it: every ended call is reported,
+    /// and no unused credits are left.
     pub(super) fn has_calls_only(&self) -> bool {
         self.is_reported() && !self.open.is_empty() && self.is_closing && self.ceiling <= self.reserved
     }
 
-    /// Whether the lease is closed and every call reported.
+    /// Whether the lease is closed and every call is reported.
     pub(super) fn is_over(&self) -> bool {
         self.was_opened && self.is_gone && self.open.is_empty() && self.is_reported()
     }
 
-    /// Expired open holds.
+    /// Returns the ids of the open holds that have expired.
     pub(super) fn expired(&self, now: Timestamp) -> Vec<HoldId> {
         let over = self.open.values().filter(|open| open.hold.expires_at <= now);
         over.map(|open| open.hold.id).collect()
     }
 
-    /// The first sequence number of the journal that is still needed.
+    /// Returns the first sequence number of the journal that an open hold or an unreported call
+    /// needs.
     pub(super) fn oldest(&self) -> Option<u64> {
         let open = self.open.values().map(|open| open.seq);
         let unreported = self.unreported.values().map(|(seq, _)| *seq);

@@ -1,5 +1,5 @@
-//! In any sequence of holds, settlements, reports and lost messages, the database can write every
-//! report out of the lease.
+//! Property tests: after any sequence of holds, settlements, reports and lost messages, the lease
+//! covers every report.
 
 use std::collections::HashMap;
 
@@ -89,8 +89,8 @@ impl LedgerModel {
 enum Step {
     Hold(i64),
     Settle(usize, i64),
-    /// Maximum number of reported calls, then whether: it renews, the report arrives, the reply
-    /// arrives, the node may take more holds.
+    /// Maximum number of reported calls, and four flags: the round renews the lease, the report
+    /// arrives, the reply arrives, and the node may take more holds.
     Round(usize, bool, bool, bool, bool),
     Close,
 }
