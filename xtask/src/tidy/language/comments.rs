@@ -99,10 +99,7 @@ fn documentation(file: &File) -> Vec<Finding> {
             .map(str::trim)
             .collect();
         let text = text.join(" ");
-        let what = fault(&text, line).or_else(|| {
-            let is_checked = !is_test && requires_verbs(&file.path);
-            verbless(&text, line).filter(|_| is_checked)
-        });
+        let what = fault(&text, line).or_else(|| verbless(&text, line).filter(|_| !is_test));
         if let Some(what) = what {
             found.push(finding(file, start, what));
         }
@@ -133,17 +130,6 @@ fn fault(text: &str, item: &str) -> Option<String> {
         .iter()
         .any(|word| !FILLERS.contains(&word.as_str()) && !is_in(word, &name));
     (!adds).then(|| format!("\"{text}\" repeats the name: add to it or delete it"))
-}
-
-/// Crates whose functions are not yet documented in this form. The list only gets shorter.
-const UNCHECKED: &[&str] = &["backends", "catalog", "pipeline"];
-
-/// Whether documentation of functions in this file must begin with a verb.
-fn requires_verbs(path: &str) -> bool {
-    let name = path
-        .strip_prefix("crates/")
-        .and_then(|path| path.split('/').next());
-    name.is_none_or(|name| !UNCHECKED.contains(&name))
 }
 
 /// Returns the fault in the documentation of a function that does not begin with a verb.
