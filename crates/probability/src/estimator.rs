@@ -81,7 +81,7 @@ pub enum EstimateError {
 impl fmt::Display for EstimateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            EstimateError::Unfinished => "some heats have not been read",
+            EstimateError::Unfinished => "some rounds have not been read",
             EstimateError::NoLabels => "the model returned none of the labels",
         })
     }

@@ -326,7 +326,9 @@ impl TopUps {
                     }
                 }
             }
-            Err(error) => tracing::warn!(%error, "cannot read the plans that the payment provider renews"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot read the subscriptions that the payment provider bills")
+            }
         }
         match store.out_of_sync(PAGE).await {
             Ok(out_of_sync) => {

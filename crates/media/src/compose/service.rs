@@ -190,9 +190,9 @@ pub(super) fn sum<'i>(items: impl Iterator<Item = &'i Item>) -> Credits {
 fn find<'r>(submission: &'r Submission<'_>, slug: Option<&str>) -> Result<&'r Recipe, Error> {
     let slug = slug.unwrap_or(DEFAULT_RECIPE);
     submission.state.media_jobs.recipes.find(slug).ok_or_else(|| {
-        let image_count: String = slug.chars().take(60).collect();
+        let shown: String = slug.chars().take(60).collect();
         let what =
-            format!("names the unknown recipe '{image_count}'. GET /v1/videos/compose/recipes lists all");
+            format!("names the unknown recipe '{shown}'. GET /v1/videos/compose/recipes lists all recipes");
         invalid("recipe", &what)
     })
 }

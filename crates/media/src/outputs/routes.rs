@@ -30,10 +30,10 @@ pub fn routes() -> OpenApiRouter<MediaState> {
 #[utoipa::path(
     get, path = "/v1/media/{media_id}", tag = "Jobs", operation_id = "get_media",
     params(
-        ("media_id" = String, Path, description = "Id of the object, from the address"),
-        ("exp" = i64, Query, description = "Expiry of the address, in seconds since the Unix epoch"),
-        ("kid" = String, Query, description = "Id of the key that signed the address"),
-        ("sig" = String, Query, description = "Signature of the address"),
+        ("media_id" = String, Path, description = "Id of the object, from the URL"),
+        ("exp" = i64, Query, description = "Expiry of the URL, in seconds since the Unix epoch"),
+        ("kid" = String, Query, description = "Id of the key that signed the URL"),
+        ("sig" = String, Query, description = "Signature of the URL"),
     ),
     responses(
         (status = 200, description = "The object", content_type = "application/octet-stream", body = Vec<u8>),

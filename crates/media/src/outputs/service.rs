@@ -46,13 +46,12 @@ pub(super) async fn bytes(
 }
 
 fn not_found() -> Error {
-    let message =
-        "No object exists at this address. Poll the job that created the object for a valid address.";
+    let message = "No object exists at this URL. Poll the job that created the object for a valid URL.";
     Error::new(ErrorCode::NotFound, message)
 }
 
 fn gone() -> Error {
-    let message = "This address has expired. Poll the job that created the object. While the object is stored, each poll \
-                   returns a new address.";
+    let message = "This URL has expired. Poll the job that created the object. While the object is stored, each poll \
+                   returns a new URL.";
     Error::new(ErrorCode::Gone, message)
 }

@@ -68,7 +68,7 @@ pub(super) async fn preview(state: &MediaState, slug: &str) -> Result<Preview, E
         .cloned();
     let template = found.ok_or_else(|| {
         let shown: String = slug.chars().take(60).collect();
-        let message = format!("Template '{shown}' does not exist. GET /v1/templates lists all.");
+        let message = format!("Template '{shown}' does not exist. GET /v1/templates lists all templates.");
         Error::new(ErrorCode::NotFound, message).with_param("slug")
     })?;
     state.previews.of(&template).await
