@@ -1,4 +1,4 @@
-//! Blob stores: files in a temporary directory, and a server with S3's protocol.
+//! Tests of blob stores: files in a temporary directory, and a test server with the S3 protocol.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

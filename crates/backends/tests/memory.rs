@@ -1,4 +1,4 @@
-//! Compares counters in memory with naive ones that store every event.
+//! Comparison of counters in memory with simple counters that store every event.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,7 +14,7 @@ use tollgate_storage::{Budget, Counters, Decision};
 use tollgate_types::clock::ManualClock;
 use tollgate_types::{AccountId, Clock, Timestamp};
 
-/// The suite that all counters pass.
+/// Conformance suite of all counters.
 mod conformance {
     tollgate_storage::counter_conformance_tests!(crate::run);
 }
@@ -86,7 +86,8 @@ fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// Events with an amount and the time at which each leaves.
+/// Reference model: the time at which each event leaves the window, in microseconds, and its
+/// amount.
 #[derive(Default)]
 struct Oracle {
     events: Vec<(u64, u64)>,
@@ -147,7 +148,7 @@ fn step() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    /// Up to 10,000 a minute every decision equals that of a list of all requests, even if the
+    /// Up to 10,000 per minute, every decision equals that of a list of all requests, even if the
     /// limit changes.
     #[test]
     fn logged_requests_are_exact(start in 0..200 * SECOND, calls in vec((step(), 0..7_u32), 0..200)) {
@@ -213,8 +214,8 @@ proptest! {
         }
     }
 
-    /// In any order of ending calls, the window never holds less than was reserved or used, and it
-    /// empties.
+    /// Calls may end in any order: the window never counts less than was reserved or used, and
+    /// becomes empty.
     #[test]
     fn tokens_are_never_undercounted(
         start in 0..200 * SECOND,

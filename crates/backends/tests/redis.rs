@@ -1,5 +1,5 @@
-//! Tests of shared counters on a real server: `TEST_REDIS_URL`, or the one on this machine. Tests
-//! of faults start their own server.
+//! Tests of shared counters on a real server: `TEST_REDIS_URL`, or the local server. Fault
+//! injection tests start their own servers.
 
 #![expect(
     clippy::unwrap_used,
@@ -23,7 +23,7 @@ use tollgate_storage::conformance::{BoxFuture, Nodes};
 
 use fleet::{Fleet, block_on};
 
-/// The suite that all counters pass, here by two nodes.
+/// Conformance suite of all counters, run on two nodes.
 mod conformance {
     tollgate_storage::counter_conformance_tests!(crate::run);
 }

@@ -77,7 +77,7 @@ pub(crate) enum Entry {
     },
 }
 
-/// Appends records to segments. One lock orders the records.
+/// An append-only log in segment files. One lock orders the records.
 pub(crate) struct Journal {
     dir: PathBuf,
     installation: Installation,

@@ -31,8 +31,8 @@ local head = redis.call('HMGET', counts, 'life', 'total', 'oldest', 'newest', 'l
 local life = head[1]
 local total, oldest, newest = tonumber(head[2] or 0), tonumber(head[3] or 0), tonumber(head[4] or 0)
 local latest, logged = tonumber(head[5] or 0), tonumber(head[6] or 0)
--- The window is invalid if the server evicted a part of it, or if the server's clock was set back. A
--- time in ARGV may be earlier than `latest`, because messages can overtake each other.
+-- The window is invalid if the server evicted a part of it, or if the server's clock was set back.
+-- A time in ARGV may be earlier than `latest`, because messages can overtake each other.
 if life and (redis.call('LLEN', times) ~= logged or (is_own_time and now + SECOND < latest)) then
   redis.call('DEL', counts)
   life = false

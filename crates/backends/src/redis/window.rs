@@ -58,7 +58,7 @@ pub(super) struct Window {
     loan: Option<Loan>,
     rate: Rate,
     loan_requested_until: u64,
-    /// Free part of the limit in the store's last reply.
+    /// Free part of the limit in the store's last reply, adjusted by later corrections.
     free: u64,
     /// Time at which the store's window is empty, by its clock, in microseconds.
     empty_at: u64,

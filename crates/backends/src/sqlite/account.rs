@@ -59,7 +59,8 @@ impl AccountStore for Sqlite {
     }
 
     async fn close_account(&self, id: AccountId, at: Timestamp) -> Result<CloseOutcome> {
-        // Open holds are counted in memory, because the end of a call may be in the journal only.
+        // Counts the open holds in memory, because the settlement of a call may be only in the
+        // journal.
         let calls = self.0.core.holds.of(id).len() as u64;
         self.write(
             move |connection| Box::pin(close(connection, id, at, calls)),
@@ -147,7 +148,7 @@ async fn create(connection: &mut SqliteConnection, account: Account) -> Result<(
     Ok(())
 }
 
-/// Reads an account, including uncommitted changes of this connection.
+/// Returns an account, including uncommitted changes of this connection.
 pub(super) async fn get(connection: &mut SqliteConnection, id: AccountId) -> Result<Option<Account>> {
     let columns: Option<AccountColumns> = sqlx::query_as(GET)
         .bind(id_bytes(id.as_u128()))
@@ -202,7 +203,7 @@ async fn change(
     Ok(AccountChanged { before, after })
 }
 
-/// Creates a `Conflict` error for a violated rule.
+/// Creates a `Conflict` error with this message.
 pub(super) fn conflict(why: impl Into<String>) -> StorageError {
     StorageError::new(StorageErrorKind::Conflict, why.into())
 }

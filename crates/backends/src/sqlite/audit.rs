@@ -49,7 +49,7 @@ const USAGE: &str = concat!(
 
 /// Number of rows of a page.
 const PAGE: i64 = 1024;
-/// Number of items sent to the visitor together.
+/// Number of items in a batch for the visitor.
 const BATCH_ITEMS: usize = 256;
 /// Maximum number of queued batches.
 const MAX_QUEUED_BATCHES: usize = 4;
@@ -71,7 +71,7 @@ enum AuditItem {
 }
 
 /// Passes the rows of one account or of all accounts to a visitor. A task of the engine reads the
-/// rows; the caller's task executes the visitor.
+/// rows; the caller's task runs the visitor.
 pub(super) async fn audit(
     core: &Core,
     account: Option<AccountId>,
@@ -141,7 +141,7 @@ impl AuditSender {
         Ok(())
     }
 
-    /// Sends the item of a row; an unreadable row is reported as such.
+    /// Sends the item of a row. An error is sent as [`AuditItem::Unreadable`].
     async fn show_row(&mut self, item: Result<AuditItem>) -> Result<()> {
         self.show(item.unwrap_or_else(|error| AuditItem::Unreadable(error.to_string())))
             .await
@@ -153,8 +153,8 @@ impl AuditSender {
     }
 }
 
-/// Reads eight tables in account order and in pages, and merges them by account, so that the memory
-/// use does not depend on the size of the ledger.
+/// Sends all prices, then the rows of all tables, merged by account. Each table is read in account
+/// order and in pages, so that the memory use does not depend on the size of the ledger.
 async fn show_all(
     connection: &mut SqliteConnection,
     only: Option<AccountId>,
@@ -168,7 +168,7 @@ async fn show_all(
     let table = |statement, key, read| Table::new(statement, key, read, first.clone());
     let mut accounts = match only {
         None => table(ACCOUNTS, Key::Account, Read::Account),
-        // Pages start after their key, so that reading starts at the preceding id.
+        // A page starts after its key, so the key is the preceding id.
         Some(account) => Table {
             after: vec![Value::Bytes(id_bytes(account.as_u128().wrapping_sub(1)))],
             ..table(ACCOUNTS, Key::Account, Read::Account)
@@ -215,8 +215,8 @@ async fn show_all(
     sender.send().await
 }
 
-/// Returns the table with the first row of this account; if several rows belong to the same entry,
-/// the first of their tables.
+/// Returns the index of the table whose next row of this account has the smallest entry id; the
+/// first such table if several have this id.
 async fn next_table(
     tables: &mut [Table],
     account: &[u8],
@@ -233,7 +233,7 @@ async fn next_table(
     Ok(first.map(|(_, place)| place))
 }
 
-/// Sort key of a table, after the account.
+/// Columns that follow the account in the sort key of a table.
 #[derive(Clone, Copy)]
 enum Key {
     Account,
@@ -245,7 +245,7 @@ enum Key {
     Line,
 }
 
-/// A value of a key.
+/// A column value of a sort key.
 enum Value {
     Bytes(Vec<u8>),
     Text(String),
@@ -270,11 +270,11 @@ struct Table {
 }
 
 impl Table {
-    /// Creates a reader that starts at the first row of the table, or of an account.
+    /// Creates a reader that starts at the first row of the table, or at the account `first`.
     fn new(statement: &'static str, key: Key, read: Read, first: Option<Vec<u8>>) -> Table {
         let empty = || Value::Bytes(Vec::new());
         let account = Value::Bytes(first.unwrap_or_default());
-        // An empty id sorts before every id, and no leg or part is negative.
+        // An empty id sorts before every id, and numbers of legs, parts and lines are not negative.
         let after = match key {
             Key::Account => vec![account],
             Key::Kind => vec![account, Value::Text(String::new())],
@@ -329,7 +329,8 @@ impl Table {
         Ok(self.rows.pop_front())
     }
 
-    /// Returns the next row if it belongs to this account. Rows without an account are skipped.
+    /// Returns the next row if it belongs to this account. Skips rows of earlier ids, which belong
+    /// to no account.
     async fn next_of(
         &mut self,
         account: &[u8],
@@ -341,7 +342,7 @@ impl Table {
         Ok(self.rows.pop_front())
     }
 
-    /// Returns the entry of the next row if the row belongs to this account.
+    /// Returns the entry id of the next row if the row belongs to this account.
     async fn entry_of(&mut self, account: &[u8], connection: &mut SqliteConnection) -> Result<Option<&[u8]>> {
         if !self.is_at(account, connection).await? {
             return Ok(None);

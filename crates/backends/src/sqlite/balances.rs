@@ -1,4 +1,4 @@
-//! Balances of all accounts, in memory. The writer updates the database later.
+//! Balances of all accounts, in memory. The writer task updates the database later.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -14,7 +14,7 @@ const SHARDS: usize = 32;
 /// Balances of one account.
 #[derive(Debug, Default)]
 pub(super) struct AccountBalances {
-    /// Balances. Their changes are written to the journal under this lock, so that the journal
+    /// Current balances. Changes are written to the journal under this lock, so that the journal
     /// contains the changes of an account in order.
     pub(super) sums: Mutex<Sums>,
 }
@@ -22,21 +22,21 @@ pub(super) struct AccountBalances {
 /// Balances in nano-credits, never negative.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
-    /// Credits that can be spent, without the allowance.
+    /// Available credits, without the allowance.
     pub(super) credits: i64,
     /// Held amount, including held allowance.
     pub(super) held: i64,
-    /// The part of `held` from an allowance.
+    /// Part of `held` that comes from an allowance.
     pub(super) drawn: i64,
     /// Total charged for calls, including overruns and the part that allowances paid.
     pub(super) revenue: i64,
     /// Unused allowance of the plan's open week.
     pub(super) allowance: i64,
-    /// The plan that is active or past due.
+    /// Plan subscription in the state `active` or `past_due`, if any.
     pub(super) plan: Option<Box<Subscription>>,
 }
 
-/// The allowance that a call may use.
+/// Allowance that a call may use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     /// Number of the week.
@@ -93,13 +93,13 @@ pub(super) struct Balances {
 }
 
 impl Balances {
-    /// Returns the balances of an account.
+    /// Returns the balances of an account; `None` if the account does not exist.
     pub(super) fn get(&self, account: AccountId) -> Option<Arc<AccountBalances>> {
         let shard = self.shard(account).read().unwrap_or_else(PoisonError::into_inner);
         shard.get(&account).cloned()
     }
 
-    /// Adds balances for an account that has none.
+    /// Adds the balances of a new account. Changes nothing if the account already has balances.
     pub(super) fn open(&self, account: AccountId, sums: Sums) {
         let mut shard = self
             .shard(account)

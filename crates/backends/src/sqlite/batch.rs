@@ -18,13 +18,13 @@ pub(super) struct Batch {
     windows: Vec<Window>,
     refunds: Vec<Refund>,
     shrunk: Vec<Shrunk>,
-    /// List that contains each step, in the order of the journal.
+    /// For each step, the list that contains the step, in the order of the journal.
     order: Vec<StepKind>,
     moves: IdMap<AccountId, Moves>,
     last: u64,
 }
 
-/// One of the lists of a batch.
+/// List of a [`Batch`] that contains a step.
 #[derive(Clone, Copy)]
 enum StepKind {
     Stored,
@@ -34,7 +34,7 @@ enum StepKind {
     Shrunk,
 }
 
-/// A step of a batch, which changes balances.
+/// One change of an account's balances in a batch.
 pub(super) enum Step<'a> {
     /// Insertion of an open hold's row.
     Stored(&'a Hold),
@@ -67,9 +67,9 @@ pub(super) struct ResolvedCall {
     pub(super) hold: Arc<Hold>,
     /// Settlement that ends the hold.
     pub(super) settlement: Settlement,
-    /// Whether the hold has a row, from this batch or an earlier one.
+    /// Whether this batch or an earlier one inserts a row for the hold.
     pub(super) is_stored: bool,
-    /// Whether the week of the hold's plan was still open.
+    /// Whether the week of the hold's plan was still open at the settlement.
     pub(super) week: Week,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct Moves {
     pub(super) refunded: i64,
 }
 
-/// Values that many calls have in common. A statement contains them once.
+/// Column values that many calls share. A statement binds them once for all its rows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Kind<'a> {
     pub(super) endpoint: &'a str,
@@ -107,7 +107,7 @@ pub(super) struct Kind<'a> {
     pub(super) is_plain: bool,
 }
 
-/// A call with its key and its index in the list of resolved calls.
+/// A call with the key of its hold and its index in the list of resolved calls.
 pub(super) type Placed<'a> = (HoldKey, usize, &'a ResolvedCall);
 
 impl Batch {
@@ -175,12 +175,12 @@ impl Batch {
         self.last
     }
 
-    /// Extends the batch to the record with this sequence number.
+    /// Records that the batch contains the journal up to this sequence number.
     pub(super) fn reach(&mut self, seq: u64) {
         self.last = self.last.max(seq);
     }
 
-    /// Adds an open hold.
+    /// Adds the row of an open hold.
     pub(super) fn store(&mut self, hold: Arc<Hold>) {
         let moves = self.moves.entry(hold.account).or_default();
         moves.credits -= hold.credits();
@@ -276,8 +276,7 @@ impl Batch {
         self.moves.get(&account).map_or(0, |moves| moves.credits)
     }
 
-    /// Returns the changes of one ledger account other than zero, in nano-credits and in table
-    /// order.
+    /// Returns the nonzero changes of one ledger account, in nano-credits and in table order.
     pub(super) fn moves(&self, of: impl Fn(&Moves) -> i64) -> Vec<(AccountId, i64)> {
         let moves = self.moves.iter().map(|(account, moves)| (*account, of(moves)));
         let mut moves: Vec<_> = moves.filter(|(_, by)| *by != 0).collect();

@@ -1,5 +1,5 @@
-//! Statements over many rows. A statement is prepared for a few fixed numbers of rows, so that each
-//! form is parsed once.
+//! Multi-row statements. Each statement is prepared for a few fixed numbers of rows, so that SQLite
+//! parses each form once.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Bulk {
     }
 
     /// Executes the statement for all rows and returns the number of changed rows. `common` binds
-    /// the values of the head, `each` binds the values of a row.
+    /// the values of the head; `each` binds the values of a row.
     pub(super) async fn run<T>(
         &self,
         connection: &mut SqliteConnection,
@@ -64,7 +64,8 @@ impl Bulk {
         Ok(changed)
     }
 
-    /// Executes the statement for all rows and returns the rows that it selects.
+    /// Executes the statement for all rows and returns the selected rows. `each` binds the values
+    /// of a row.
     pub(super) async fn fetch<T>(
         &self,
         connection: &mut SqliteConnection,

@@ -68,8 +68,8 @@ impl CalibrationStore for Sqlite {
     }
 }
 
-/// Inserts a calibration if the account has fewer than `max`. There is one writer, so that no
-/// concurrent insertion can exceed the limit.
+/// Inserts a calibration if the account has fewer than `max` calibrations; otherwise returns
+/// `None`. Only one connection writes, so concurrent insertions cannot exceed the limit.
 async fn insert(
     connection: &mut SqliteConnection,
     new: NewCalibration,

@@ -1,6 +1,6 @@
-//! Appends transfers to the hash chains of their accounts. The database contains the end of each
-//! chain and updates it in the transaction that inserts the rows, so that a recovery after a crash
-//! continues from there.
+//! Appends transfers to the hash chains of their accounts. The transaction that inserts the
+//! transfers also updates the chain end in `ledger_account`, so that a recovery after a crash
+//! continues from the stored end.
 
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -38,8 +38,8 @@ pub(super) struct Heads {
 pub(super) struct Chained {
     /// All transfers except those of plain calls.
     pub(super) rows: Vec<(AccountId, TransferRow)>,
-    /// For each resolved call that is plain: its first sequence number and the range of its hashes
-    /// in `hashes`. Zeros for other calls.
+    /// For each resolved call: if the call is plain, its first sequence number and the range of its
+    /// hashes in `hashes`; otherwise zeros.
     plain: Vec<(i64, usize, usize)>,
     /// For each plain call: the previous hash, then the hashes of its legs.
     hashes: Vec<u8>,
@@ -55,12 +55,13 @@ impl Heads {
         }
     }
 
-    /// Clears the cache, after a rollback or after another statement wrote transfers.
+    /// Clears the cache. Required after a rollback, and after other statements wrote transfers.
     pub(super) fn forget(&mut self) {
         self.known.clear();
     }
 
-    /// Links the transfers of the batch in the order of the journal.
+    /// Links the transfers of the batch in the order of the journal. Returns `Corrupt` if an
+    /// account has no balances.
     pub(super) async fn chain(
         &mut self,
         connection: &mut SqliteConnection,
@@ -256,7 +257,8 @@ fn head(row: &SqliteRow) -> Result<(AccountId, Option<Link>)> {
     Ok((AccountId::from_u128(account), link))
 }
 
-/// Appends a transfer to its account's chain; returns the transfer with its link.
+/// Links a transfer to its account's chain and stores the new chain end. Returns the transfer with
+/// its link; the caller inserts the row.
 pub(super) async fn append(
     connection: &mut SqliteConnection,
     account: AccountId,

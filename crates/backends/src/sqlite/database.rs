@@ -14,8 +14,8 @@ use tollgate_storage::{Result, StorageError, StorageErrorKind};
 use crate::rows::storage_error;
 use crate::schema::{APPLIED, Applied, compare, migrations, newest};
 
-/// Page size of a new database, in bytes. Calls are appended in batches, and large pages are split,
-/// logged and moved less often.
+/// Page size of a new database, in bytes. Calls are appended in batches, so large pages reduce page
+/// splits and log writes.
 const PAGE_BYTES: u32 = 16 << 10;
 /// Size of the write-ahead log that starts a checkpoint, in pages. With `PAGE_BYTES`, this is 32
 /// MiB.
@@ -48,7 +48,7 @@ impl Database {
         Database { options }
     }
 
-    /// Opens the only writing connection.
+    /// Opens the only connection that writes to the database. Creates the file if it is missing.
     pub(super) async fn writer(&self) -> Result<SqliteConnection> {
         let options = self
             .options
@@ -62,8 +62,8 @@ impl Database {
         options.connect().await.map_err(storage_error)
     }
 
-    /// Opens a writing connection to a new file without a rollback journal. A failure may corrupt
-    /// the file.
+    /// Opens a writing connection to a new file, without a rollback journal and without syncs. A
+    /// failure may corrupt the file.
     pub(super) async fn unsafe_writer(&self) -> Result<SqliteConnection> {
         let options = self
             .options
@@ -82,7 +82,7 @@ impl Database {
         options.connect().await.map_err(storage_error)
     }
 
-    /// Opens a pool of read-only connections.
+    /// Opens a pool of up to `max` read-only connections.
     pub(super) fn readers(&self, max: u32) -> SqlitePool {
         let options = self
             .options
@@ -117,7 +117,8 @@ pub async fn schema_version(dir: &Path) -> Result<i64> {
     Ok(version)
 }
 
-/// Checks whether the applied migrations equal those of this program; the error states what to do.
+/// Checks whether the applied migrations equal those of this program. The inner error describes the
+/// difference and the solution.
 pub(super) async fn verdict(connection: &mut SqliteConnection) -> Result<std::result::Result<(), String>> {
     Ok(compare(&applied(connection).await?, &MIGRATIONS))
 }

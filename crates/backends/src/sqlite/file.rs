@@ -101,8 +101,8 @@ async fn begin(
     }
 }
 
-/// Inserts a file if the account stays within `max`. There is one writer, so that no concurrent
-/// insertion can exceed the limit.
+/// Inserts a file if the account stays within `max`; otherwise returns `false`. Only one connection
+/// writes, so concurrent insertions cannot exceed the limit.
 async fn insert(connection: &mut SqliteConnection, file: FileRecord, max: FileUse) -> Result<bool> {
     let owner = account::get(connection, file.account).await?;
     owner.ok_or_else(|| StorageError::not_found(file.account))?;

@@ -10,14 +10,15 @@ use crate::ids::{HoldKey, IdMap, lock, shard_of};
 use crate::journal::record::Hold;
 
 const SHARDS: usize = 64;
-/// Minimum retention of a resolved hold, in microseconds.
+/// Retention of a resolved hold in memory, in microseconds.
 const REMEMBERED_MICROS: u64 = 10_000_000;
-/// Number of resolved holds in a shard above which the retention is shorter.
+/// Maximum number of resolved holds in a shard. Holds that are not in the database yet can exceed
+/// this number.
 const MAX_REMEMBERED: usize = 256;
 
 /// A hold in memory.
 pub(super) enum HoldState {
-    /// The hold has no settlement yet.
+    /// A hold without a settlement.
     Open {
         /// Terms of the hold after its last change.
         hold: Arc<Hold>,
@@ -26,7 +27,7 @@ pub(super) enum HoldState {
         /// Balances of the account, cached so that a settlement needs no lookup.
         account_balances: Arc<AccountBalances>,
     },
-    /// The hold was resolved at this charge.
+    /// A resolved hold, with its charge.
     Resolved(Credits),
 }
 
@@ -35,7 +36,8 @@ pub(super) enum HoldState {
 pub(super) struct Shard {
     known: IdMap<HoldKey, HoldState>,
     resolved: VecDeque<Resolved>,
-    /// Largest id of a removed hold. A larger id that is not in memory was never used.
+    /// Largest id of a hold that was removed from memory or was in the database at the start. A
+    /// larger id that is not in memory was never used.
     forgotten: Option<HoldId>,
     /// Number of removed holds.
     pub(super) times_forgotten: u64,
@@ -53,12 +55,12 @@ impl Shard {
         self.known.get(&key)
     }
 
-    /// Whether a hold that is not in memory may be in the database.
+    /// Whether the database may contain a hold with this id that is not in memory.
     pub(super) fn may_be_forgotten(&self, id: HoldId) -> bool {
         self.forgotten.is_some_and(|max_id| id <= max_id)
     }
 
-    /// Adds an open hold.
+    /// Adds an open hold, or replaces its terms.
     pub(super) fn open(&mut self, hold: Arc<Hold>, seq: u64, account_balances: Arc<AccountBalances>) {
         self.known.insert(
             (hold.account, hold.id),

@@ -65,7 +65,8 @@ impl IdempotencyStore for Sqlite {
     }
 }
 
-/// Releases all keys without a response, because the process that handled their requests has ended.
+/// Deletes all keys without a stored response, because the process that handled their requests has
+/// ended.
 pub(super) async fn abandon(connection: &mut SqliteConnection) -> Result<()> {
     let done = sqlx::query(ABANDON).execute(connection).await;
     done.map(|_| ()).map_err(storage_error)

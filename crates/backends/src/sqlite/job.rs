@@ -1,6 +1,6 @@
 //! Implements [`JobStore`] on SQLite. A hold is in the journal before its job is in the database,
 //! and a job has ended in the database before its hold is resolved in the journal. If the process
-//! dies in between, [`super::recover`] completes the change.
+//! dies between the two steps, [`super::recover`] resolves the hold.
 
 use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -26,7 +26,7 @@ use crate::journal::record::crashed;
 use crate::parts::bind_part;
 use crate::rows::{id_bytes, id_from, quantity_column, storage_error};
 
-/// Ends the leases of a process that has died.
+/// Statement that expires all leases of an earlier process.
 const ABANDON: &str = "UPDATE job SET lease_until = 0 WHERE lease_until IS NOT NULL";
 
 #[async_trait]
@@ -155,8 +155,8 @@ impl JobStore for Sqlite {
             let Some(settlement) = ended else {
                 return Ok(false);
             };
-            // Settles first, because without the job a recovery could not determine how to resolve
-            // the hold.
+            // Settles first, because a recovery needs the job to determine the settlement of the
+            // hold.
             engine.settle(settlement).await?;
             engine
                 .write(
@@ -206,7 +206,7 @@ impl Sqlite {
             .ok_or_else(|| StorageError::not_found(id))
     }
 
-    /// Ends a queued job; `None` if it has started.
+    /// Ends a queued job and releases its hold. Returns `None` if the job is not queued.
     async fn end_queued(
         &self,
         account: AccountId,
@@ -229,7 +229,7 @@ impl Sqlite {
 }
 
 impl Core {
-    /// Inserts an open hold before the writer executes later commands.
+    /// Requests a row for an open hold. The writer inserts the row before it runs later commands.
     fn store_hold(&self, key: crate::ids::HoldKey) {
         let seq = match self.holds.shard(key.1).get(key) {
             Some(HoldState::Open { seq, .. }) => *seq,
@@ -239,14 +239,14 @@ impl Core {
     }
 }
 
-/// Ends all leases of earlier runs, so that jobs can be leased immediately.
+/// Expires all leases of earlier runs, so that jobs can be leased immediately.
 pub(super) async fn abandon(connection: &mut SqliteConnection) -> Result<()> {
     let abandoned = sqlx::query(ABANDON).execute(connection).await;
     abandoned.map(drop).map_err(storage_error)
 }
 
-/// Returns the state of the job of a hold: `None` if no job has the hold, `Some(None)` if the job
-/// has not ended, otherwise the settlement of the ended job.
+/// Returns the settlement of the job that uses a hold: `None` if no job uses the hold, `Some(None)`
+/// if the job has not ended.
 pub(super) async fn of_hold(
     connection: &mut SqliteConnection,
     (account, hold): crate::ids::HoldKey,
@@ -494,8 +494,8 @@ async fn end_queued(
     Ok(Some(ended))
 }
 
-/// Requests the cancellation of a running job and returns it. Only the first request writes an
-/// event.
+/// Requests the cancellation of a running job. Only the first request writes an event. Returns the
+/// job in any state; `None` if the job does not exist.
 async fn request_cancel(
     connection: &mut SqliteConnection,
     account: AccountId,
@@ -584,7 +584,8 @@ async fn forget(connection: &mut SqliteConnection, account: AccountId, id: JobId
     Ok(())
 }
 
-/// Returns the settlement of a job that can be deleted; `None` if the job does not exist.
+/// Returns the settlement of a job that can be deleted; `None` if the job does not exist. Returns
+/// `Conflict` if the job has not ended or its webhook is pending.
 async fn ended(
     connection: &mut SqliteConnection,
     account: AccountId,

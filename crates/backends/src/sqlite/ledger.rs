@@ -1,8 +1,8 @@
 //! Implements [`LedgerStore`] on SQLite. A hold or a settlement is decided in memory, then written
 //! to the journal, then returned.
 //!
-//! Lock order: the shard of the hold, the sums of the account, the journal. Locks are held for a
-//! few instructions and one `write`, never across an await.
+//! Lock order: the shard of the hold, the sums of the account, the journal. Locks are held while
+//! one or two journal records are appended, never across an await.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -117,9 +117,9 @@ impl Core {
             .ok_or_else(|| StorageError::not_found(account))
     }
 
-    /// Takes the hold. If the database may contain a hold with this id, returns `Continue` with the
-    /// shard's number of removed holds. The caller then searches the database and calls again with
-    /// that number.
+    /// Creates the hold if the available credits suffice. If the database may contain a hold with
+    /// this id, returns `Continue` with the shard's number of removed holds. The caller then
+    /// searches the database and repeats the call with that number as `searched`.
     fn try_hold(
         &self,
         hold: &Arc<Hold>,
@@ -195,8 +195,8 @@ impl Core {
         }))
     }
 
-    /// Resolves the hold, or returns its earlier resolution. Returns `None` if the hold may be in
-    /// the database only.
+    /// Resolves the hold, or returns its earlier resolution. Returns `None` if only the database
+    /// may contain the hold.
     fn resolve(&self, settlement: Settlement) -> Result<Option<Resolution>> {
         if settlement.charge < Credits::ZERO || settlement.overrun < Credits::ZERO {
             return Err(conflict("a settlement amount is negative"));
@@ -268,7 +268,8 @@ impl Core {
         })
     }
 
-    /// Releases the credits of an open hold above `needed`; returns the amount that is still held.
+    /// Releases the credits of an open hold above `needed` and returns the amount that is still
+    /// held. Returns `NotFound` if the hold is not open.
     pub(super) fn shrink(&self, key: HoldKey, needed: Credits, at: Timestamp) -> Result<Credits> {
         let mut shard = self.holds.shard(key.1);
         let Some(HoldState::Open {
@@ -308,7 +309,7 @@ impl Core {
         Ok(seq)
     }
 
-    /// Returns the charge of a hold whose usage row is in the database.
+    /// Returns the charge in a hold's usage row; `None` if the database has no such row.
     async fn stored_charge(&self, account: AccountId, hold: HoldId) -> Result<Option<Credits>> {
         self.read(move |connection| Box::pin(stored_charge(connection, account, hold)))
             .await
@@ -377,7 +378,7 @@ impl Transfer {
         row.execute(connection).await.map(drop).map_err(storage_error)
     }
 
-    /// Inserts the transfer and changes the two balances.
+    /// Inserts the transfer and changes the balances of its debit and credit accounts.
     pub(super) async fn apply(&self, connection: &mut SqliteConnection) -> Result<()> {
         let (debit, credit) = self.leg.sides();
         for (kind, by) in [(debit, -self.amount.nanos()), (credit, self.amount.nanos())] {

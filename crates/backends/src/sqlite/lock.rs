@@ -1,4 +1,4 @@
-//! The lock of a data directory for one process.
+//! Lock file that restricts a data directory to one process.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -11,13 +11,15 @@ use crate::journal::unavailable;
 
 pub(super) const LOCK_FILE: &str = "tollgate.lock";
 
-/// The lock on a data directory, held until it is dropped or the process ends.
+/// Exclusive file lock on a data directory. The lock ends with [`DirectoryLock::release`], when the
+/// value is dropped, or when the process ends.
 pub(super) struct DirectoryLock {
     file: File,
 }
 
 impl DirectoryLock {
-    /// Locks the directory. `Unavailable` if another process has locked it.
+    /// Locks the directory. Returns `Unavailable` if another process holds the lock or the lock
+    /// file cannot be written.
     pub(super) fn take(dir: &Path) -> Result<DirectoryLock> {
         let path = dir.join(LOCK_FILE);
         let mut file = OpenOptions::new()
@@ -42,7 +44,7 @@ impl DirectoryLock {
         Ok(DirectoryLock { file })
     }
 
-    /// Unlocks the directory.
+    /// Unlocks the directory. Logs a failure.
     pub(super) fn release(&self) {
         if let Err(error) = self.file.unlock() {
             tracing::warn!(%error, "cannot unlock the data directory");
@@ -50,7 +52,8 @@ impl DirectoryLock {
     }
 }
 
-/// Returns the id of the process that last locked the directory.
+/// Returns the id of the process that last locked the directory; `None` if the lock file is missing
+/// or empty.
 pub(super) fn holder(dir: &Path) -> Option<String> {
     let pid = std::fs::read_to_string(dir.join(LOCK_FILE)).ok()?;
     (!pid.is_empty()).then_some(pid)

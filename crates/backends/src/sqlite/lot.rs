@@ -1,6 +1,6 @@
-//! Implements [`LotStore`] on SQLite. A change is in the database before it returns. Expiring
-//! credits leave the balance in memory before the write, so that no hold can take them, and are
-//! restored if the write fails.
+//! Implements [`LotStore`] on SQLite. A change is committed to the database before the method
+//! returns. Expired and withdrawn credits leave the balance in memory before the write, so that no
+//! hold can use them. They are restored if the write fails.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
@@ -29,7 +29,7 @@ const UPDATE: &str =
     "UPDATE credit_lot SET remaining = $3, expired = $4, withdrawn = $5 WHERE account_id = $1 AND id = $2";
 const ACCOUNTS_WITH_EXPIRED_LOTS: &str = "SELECT account_id FROM credit_lot WHERE remaining > 0 AND expires_at IS NOT NULL \
     AND expires_at <= $1 GROUP BY account_id ORDER BY min(expires_at) LIMIT $2";
-// Selects by the key of each account's lots.
+// Joins `account` first, so that the lookup uses the primary key `(account_id, id)`.
 const OWNER: &str = "SELECT account_id, kind FROM account CROSS JOIN credit_lot \
     WHERE credit_lot.account_id = account.id AND credit_lot.id = $1";
 const GRANTED_BEFORE: &str = "SELECT account_id FROM transfer WHERE subject = 'grant' AND entry_id = $1";
@@ -93,7 +93,8 @@ impl Core {
     }
 
     /// Assigns spending to the lots, then withdraws the unused credits of a purchase or promotion,
-    /// up to `total` over all withdrawals. Returns `Conflict` for the lot of a refund.
+    /// up to `total` over all withdrawals. Returns `NotFound` for an unknown lot and `Conflict` for
+    /// the lot of a refund.
     async fn withdraw_lot(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Withdrawal> {
         let owner = self
             .read(move |connection| Box::pin(owner(connection, lot)))
@@ -140,8 +141,8 @@ impl Core {
         Ok(removals)
     }
 
-    /// Writes changed lots and removals. If the write fails, restores the removed credits in
-    /// memory.
+    /// Writes changed lots and the transfers of removals. If the write fails, restores the removed
+    /// credits in memory.
     async fn write_removals(
         &self,
         account: AccountId,
@@ -257,7 +258,7 @@ async fn owner(connection: &mut SqliteConnection, lot: TransferId) -> Result<Opt
     found.map(known).transpose()
 }
 
-/// Writes the amounts of changed lots.
+/// Writes the remaining, expired and withdrawn amounts of lots.
 pub(super) async fn update(connection: &mut SqliteConnection, lots: &[Lot]) -> Result<()> {
     for lot in lots {
         let row = sqlx::query(UPDATE)
@@ -287,7 +288,9 @@ pub(super) async fn insert(connection: &mut SqliteConnection, lot: &Lot) -> Resu
     row.execute(connection).await.map(drop).map_err(storage_error)
 }
 
-/// Writes the grant and the changed earlier lots; returns whether the grant is new.
+/// Writes the grant and the changed earlier lots. Returns `false` and writes nothing if the account
+/// already has this grant. Returns `Conflict` if another account has it or the sum of the grants
+/// overflows.
 async fn write_grant(connection: &mut SqliteConnection, grant: Grant, changed: Vec<Lot>) -> Result<bool> {
     let (account, id) = (id_bytes(grant.account.as_u128()), id_bytes(grant.id.as_u128()));
     let before: Option<Vec<u8>> = sqlx::query_scalar(GRANTED_BEFORE)

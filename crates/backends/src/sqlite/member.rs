@@ -1,5 +1,5 @@
-//! Implements [`MemberStore`] on SQLite. Only one connection writes, so that the number of owners
-//! does not change between its check and a change.
+//! Implements [`MemberStore`] on SQLite. Only one connection writes, so the number of owners does
+//! not change between the check and the change.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
@@ -68,7 +68,8 @@ async fn list(connection: &mut SqliteConnection, account: AccountId) -> Result<V
     rows.into_iter().map(Member::try_from).collect()
 }
 
-/// Returns the member. Returns `Conflict` if the member is the last owner.
+/// Returns a member that can be removed or lose the owner role. Returns `Conflict` for the last
+/// owner and `NotFound` for an unknown member.
 async fn replaceable(connection: &mut SqliteConnection, account: AccountId, id: MemberId) -> Result<Member> {
     let members = list(connection, account).await?;
     match MemberRole::last_owner(&members) == Some(id) {

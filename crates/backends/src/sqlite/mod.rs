@@ -3,8 +3,8 @@
 //! Balances and open holds are in memory. A hold or a settlement is decided in memory, written to
 //! the journal ([`crate::journal`]) and returned. One task ([`writer`]) then writes the journal to
 //! the database in large transactions. If the process dies, the next start recovers the records
-//! that are not in the database ([`recover`]). All other changes are in the database before they
-//! return.
+//! that are not in the database ([`recover`]). All other changes are committed to the database
+//! before the method returns.
 //!
 //! Suggested reading order: [`ledger`], [`crate::journal`], [`writer`], [`batch`], [`recover`].
 
@@ -86,10 +86,10 @@ use writer::{Command, Inbox, Writer};
 /// Paths and write intervals of the engine.
 #[derive(Clone, Debug)]
 pub struct SqliteConfig {
-    /// Directory of the database and its lock, created if missing. One process can use it at a
-    /// time.
+    /// Directory of the database and its lock, created if missing. Only one process can use the
+    /// directory at a time.
     pub data_dir: PathBuf,
-    /// Directory of the journal, on durable storage. The journal belongs to the database.
+    /// Directory of the journal, on durable storage. A journal belongs to exactly one database.
     pub journal_dir: PathBuf,
     /// Number of reading connections.
     pub readers: u32,
@@ -98,7 +98,7 @@ pub struct SqliteConfig {
     /// Maximum delay between a record and its transaction.
     pub commit_after: Duration,
     /// Maximum delay between a record and its sync to disk. A power failure can undo changes that
-    /// returned within it.
+    /// returned within this interval.
     pub sync_after: Duration,
     /// Size of a journal file in bytes.
     pub segment_bytes: usize,
@@ -303,7 +303,7 @@ struct Core {
     failing: AtomicBool,
     /// The first fatal failure, if any.
     fatal: Arc<Fatal>,
-    /// Lock of all changes of credits other than by a call.
+    /// Lock that serializes all changes of credits except those by calls.
     changing: tokio::sync::Mutex<()>,
     readers: SqlitePool,
     runtime: Handle,
@@ -332,7 +332,8 @@ impl Core {
         answer.await.map_err(stopped)?
     }
 
-    /// Like `write`, for a frequent change that is a single statement and needs no savepoint.
+    /// Like [`Core::write`], for a frequent change that is a single statement and needs no
+    /// savepoint.
     async fn write_one<T: Send + 'static>(
         &self,
         statement: impl for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
@@ -375,8 +376,8 @@ impl Core {
         self.flush(false).await
     }
 
-    /// Waits until the database contains all records appended so far. `open_holds` includes open
-    /// holds.
+    /// Waits until the database contains all records appended so far, including open holds if
+    /// `open_holds` is set.
     async fn flush(&self, open_holds: bool) -> Result<()> {
         let (done, answer) = oneshot::channel();
         self.inbox.send(Command::Flush { open_holds, done });
@@ -384,7 +385,7 @@ impl Core {
     }
 }
 
-/// Creates an `Unavailable` error: the engine's tasks have ended.
+/// Creates the `Unavailable` error of a closed engine, whose tasks have ended.
 fn stopped(cause: impl std::fmt::Display) -> StorageError {
     StorageError::new(
         StorageErrorKind::Unavailable,

@@ -17,8 +17,8 @@ impl Sqlite {
             .await
     }
 
-    /// Executes a statement that sets a value of an account. Returns `NotFound` if the account does
-    /// not exist.
+    /// Executes a statement that changes a setting of an account. Returns `NotFound` if the account
+    /// does not exist.
     pub(super) async fn set_for(&self, owner: AccountId, statement: Query) -> Result<()> {
         let set = self.write(
             move |connection| {

@@ -1,9 +1,9 @@
-//! Recovery at the start: writes the journal of an earlier run to the database, voids its open
-//! calls, and loads the balances.
+//! Recovery at startup: writes the journal of an earlier run to the database, voids the open calls
+//! of that run, and loads the balances.
 //!
-//! Recovery can be interrupted and repeated, because the ids of holds show which records are
-//! already in the database. A call that was open when the process died is void and free, because it
-//! is unknown whether its response arrived.
+//! Recovery is idempotent and can be interrupted, because the ids of holds, weeks and refunds and
+//! the number of early releases show which records are already in the database. A call that was
+//! open when the process died is void and free, because its response may not have arrived.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,12 +40,12 @@ const PLANS: &str = "SELECT id, account_id, product, subject, price, cadence, pa
     WHERE product = 'plan' AND state IN ('active', 'past_due')";
 const MAX_ID: &str = "SELECT MAX((SELECT MAX(id) FROM usage_row WHERE account_id = account.id)) FROM account";
 
-/// Maximum number of calls in one transaction.
+/// Maximum number of recovered records in one transaction.
 const MAX_TRANSACTION_CALLS: usize = 4096;
 
 /// Initial state of the engine.
 pub(super) struct Recovered {
-    /// The installation that the journal must belong to.
+    /// Random id of the database, repeated in the header of each journal segment.
     pub(super) installation: Installation,
     /// Last sequence number in use.
     pub(super) last: u64,
@@ -75,9 +75,9 @@ enum Event {
 /// Open holds at the start, classified by their treatment in the recovery.
 #[derive(Default)]
 struct ClassifiedHolds {
-    /// Holds that are resolved immediately, with their settlements.
+    /// Holds that the recovery resolves, with their settlements.
     finished: Vec<(Arc<Hold>, Settlement)>,
-    /// Holds that stay open, such as the holds of running jobs.
+    /// Holds that stay open, such as the holds of jobs that have not ended.
     surviving: IdMap<HoldKey, Arc<Hold>>,
 }
 
@@ -90,7 +90,8 @@ enum RecoveredEntry {
     Shrunk(Arc<Hold>, Shrink),
 }
 
-/// Writes the records of the journal to the database and loads the state.
+/// Writes the records of the journal to the database and loads the state. Returns `Corrupt` if a
+/// segment belongs to another database or contains an unknown record type.
 pub(super) async fn recover(
     connection: &mut SqliteConnection,
     journal: &Path,
@@ -173,8 +174,8 @@ impl PendingJournal {
         }
     }
 
-    /// Returns the records to write and the holds that were open when the process died. Adds holds
-    /// that get a row to `stored`.
+    /// Returns the records to write and the holds that were open when the process died. Updates
+    /// `stored` with the holds that an early release gives a row.
     async fn ended(
         self,
         connection: &mut SqliteConnection,
@@ -234,8 +235,8 @@ impl PendingJournal {
     }
 }
 
-/// Classifies open holds. The hold of a job lasts as long as the job. The hold of a call that was
-/// open when the process died is void.
+/// Classifies open holds. The hold of a job stays open until the job ends. If the process died, the
+/// hold of a call is void.
 async fn classify(
     connection: &mut SqliteConnection,
     open: IdMap<HoldKey, Arc<Hold>>,
@@ -262,7 +263,8 @@ async fn classify(
     Ok(classified)
 }
 
-/// Resolves finished holds. Held allowance returns to the plan if its week is still open.
+/// Returns the records that resolve finished holds. Held allowance returns to the plan if the
+/// plan's week is still open.
 fn resolved(
     balances: &Balances,
     stored: &IdMap<HoldKey, Arc<Hold>>,
@@ -333,7 +335,7 @@ async fn is_resolved(connection: &mut SqliteConnection, (account, hold): HoldKey
         .map_err(storage_error)
 }
 
-/// Whether the database has the transfers of a week or a refund.
+/// Whether the database contains the transfers of a week or a refund.
 async fn is_written(
     connection: &mut SqliteConnection,
     account: AccountId,

@@ -1,5 +1,5 @@
-//! Refunds. They are decided in memory, which contains the open week, and written to the journal
-//! like calls.
+//! Refunds. A refund depends on the open week, so the engine decides the refund in memory and
+//! writes it to the journal, like a call.
 
 use std::sync::Arc;
 
@@ -31,7 +31,9 @@ const INSERT: &str = "INSERT INTO refund (id, account_id, hold_id, credits, allo
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
 impl Core {
-    /// Refunds a call, fully or in part.
+    /// Refunds a call, fully or in part. A repeated id returns the earlier refund. Returns
+    /// `NotFound` if the call has no usage row, and `Conflict` if the id belongs to a refund of
+    /// another call.
     pub(super) async fn refund_call(&self, new: NewRefund) -> Result<RefundOutcome> {
         let _change_guard = self.changing.lock().await;
         self.flush_resolved().await?;
@@ -53,7 +55,7 @@ impl Core {
             Ok(decided) => decided,
             Err(refundable) => return Ok(RefundOutcome::Denied { refundable }),
         };
-        // The records before this write are committed with it or earlier, so that the refund is in
+        // Earlier journal records are committed with this write or before it, so the refund is in
         // the database when the write returns.
         self.write(
             move |connection| Box::pin(async move { update(connection, &changed).await }),
@@ -66,8 +68,8 @@ impl Core {
         })
     }
 
-    /// Decides the amount of a refund and writes the refund to the journal. Returns the refund with
-    /// the lots to update, or the refundable amount if the refund is denied.
+    /// Determines the amount of a refund and writes the refund to the journal. Returns the refund
+    /// and the lots to update, or the refundable amount if the refund is denied.
     fn decide_refund(
         &self,
         account_balances: &Arc<AccountBalances>,
@@ -92,8 +94,8 @@ impl Core {
     }
 }
 
-/// Reads a call's usage row and its refunds, and whether the id belongs to a refund of another
-/// call.
+/// Returns the usage row of a call, the refunds of the call, and whether `id` belongs to a refund
+/// of another call.
 async fn call(
     connection: &mut SqliteConnection,
     account: AccountId,
@@ -122,7 +124,8 @@ async fn call(
     Ok((row.map(UsageRow::try_from).transpose()?, refunds, other))
 }
 
-/// Inserts the rows of a refund. Its transfers and balances are written with those of the batch.
+/// Inserts the row and the lot of a refund. The transfers and balances of the refund are written
+/// with those of the batch.
 pub(super) async fn write(connection: &mut SqliteConnection, refund: &Refund) -> Result<()> {
     let row = sqlx::query(INSERT)
         .bind(id_bytes(refund.id.as_u128()))

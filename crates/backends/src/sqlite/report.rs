@@ -1,4 +1,5 @@
-//! Implements [`ReportStore`] on SQLite. A report starts when all ended calls are in the database.
+//! Implements [`ReportStore`] on SQLite. Each query first waits until the database contains all
+//! ended calls.
 
 use async_trait::async_trait;
 use sqlx::Row;

@@ -47,7 +47,8 @@ const LEGS_PLAIN: &str = "INSERT OR ROLLBACK INTO transfer (price_version, accou
     FROM (";
 const LEGS_PLAIN_TAIL: &str = ") AS call CROSS JOIN (VALUES (1, 'credits', 'hold'), (2, 'hold', 'revenue:usage'), \
     (3, 'hold', 'credits')) AS leg WHERE moved > 0";
-// The first hold of a request has the id of the request; in this case the id is bound once.
+// The first hold of a request has the id of the request. In this case `column4` is NULL and the id
+// is bound once.
 const USAGE: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, provider, price_version, outcome, estimated, \
     account_id, id, key_id, request_id, created_at, first_at, ended_at, held, charge, \
     input, cache_read, output, reasoning, cache_write, input_audio, output_audio, \
@@ -61,9 +62,9 @@ const USAGE_PLAIN: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, p
     cache_write_1h, overrun) \
     SELECT ?, ?, ?, ?, ?, ?, column1, column2, column3, coalesce(column4, column2), column5, column6, column7, \
     column8, column9, column10, column11, column12, column13, 0, 0, 0, 0, 0 FROM (";
-// An upsert, because for an update with a joined list of rows the planner may scan all balances.
-// The new balance is computed before the row is proposed, because the proposed row must satisfy the
-// constraints. Without a stored row the balance is NULL.
+// An upsert, because the planner may scan all balances for an update with a joined list of rows.
+// The SELECT computes the new balance, because the proposed row must satisfy the constraints.
+// Without a stored row the balance is NULL, which violates a constraint.
 const BALANCE: &str = "INSERT OR ROLLBACK INTO ledger_account (kind, account_id, balance) \
     SELECT ?, moved.column1, moved.column2 + (SELECT stored.balance FROM ledger_account AS stored \
     WHERE stored.account_id = moved.column1 AND stored.kind = ?) FROM (";
@@ -98,12 +99,14 @@ impl BatchWriter {
         }
     }
 
-    /// Clears the cached chain ends, after a rollback or after another statement wrote transfers.
+    /// Clears the cached chain ends. Required after a rollback, and after other statements wrote
+    /// transfers.
     pub(super) fn forget_chains(&mut self) {
         self.heads.forget();
     }
 
-    /// Writes the batch into the open transaction.
+    /// Writes the batch into the open transaction. Returns `Corrupt` if the rows of the database do
+    /// not match the batch.
     pub(super) async fn write(&mut self, connection: &mut SqliteConnection, batch: &Batch) -> Result<()> {
         let chained = self.heads.chain(connection, batch).await?;
         self.hold

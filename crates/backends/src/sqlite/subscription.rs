@@ -1,6 +1,6 @@
-//! Implements [`SubscriptionStore`] on SQLite. A change is in the database before it returns. Its
-//! credits leave the balance in memory before the write, so that no hold can take them, and are
-//! restored if the write fails.
+//! Implements [`SubscriptionStore`] on SQLite. A change is committed to the database before the
+//! method returns. The credits of a change leave the balance in memory before the write, so that no
+//! hold can use them. They are restored if the write fails.
 
 use std::sync::Arc;
 
@@ -24,8 +24,7 @@ use crate::rows::{EventColumns, SubscriptionColumns, id_bytes, storage_error};
 const INSERT: &str = "INSERT INTO subscription (id, account_id, product, subject, price, cadence, payer, allowance, \
     anchor, period, paid_through, cancel_at_period_end, past_due_since, state, window_number) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
-// The records of the journal set the week. This statement only clears it, when the subscription
-// ends.
+// Journal records set `window_number`. This statement clears the column when the subscription ends.
 const UPDATE: &str = "UPDATE subscription SET period = $2, paid_through = $3, cancel_at_period_end = $4, \
     past_due_since = $5, state = $6, window_number = CASE WHEN $7 THEN NULL ELSE window_number END, next_plan = $8, \
     next_cadence = $9 WHERE id = $1";
@@ -90,7 +89,7 @@ impl SubscriptionStore for Sqlite {
     }
 }
 
-/// Credits and allowance that a change takes from the balances until it is written.
+/// Credits and allowance that a change removes from the balances in memory before the write.
 struct ReservedFunds {
     account_balances: Arc<AccountBalances>,
     fee: i64,
@@ -99,7 +98,7 @@ struct ReservedFunds {
 }
 
 impl ReservedFunds {
-    /// Returns the number of the week that the change closes, and its unused allowance in
+    /// Returns the number of the week that the change closes, and the week's unused allowance in
     /// nano-credits.
     fn closed(&self) -> Option<(i64, i64)> {
         let (plan, left) = self.ended.as_ref()?;
@@ -220,7 +219,7 @@ impl Core {
     }
 }
 
-/// Returns the fee of a new or renewed subscription if credits pay it.
+/// Returns the fee of a new or renewed subscription; `None` if credits do not pay the fee.
 fn fee_of(next: &Subscription, change: Option<&Change>) -> Option<Credits> {
     let pays = matches!(change, None | Some(Change::Renew { .. })) && next.terms.payer == Payer::Credits;
     pays.then_some(next.terms.price)
@@ -230,8 +229,8 @@ fn ends_plan(next: &Subscription) -> bool {
     next.state.is_terminal() && next.terms.product == Product::Plan
 }
 
-/// Takes a fee from the balance, and the plan if the plan ends. The error is the available credits
-/// if they do not cover the fee.
+/// Removes a fee from the balance, and the plan if `ends` is set. Returns the available credits as
+/// the error if they do not cover the fee.
 fn take(
     account_balances: &Arc<AccountBalances>,
     fee: Option<Credits>,
@@ -333,7 +332,8 @@ async fn update(
     note(connection, &next, change.as_str(), at).await
 }
 
-/// Writes the transfer of the fee for the subscription's current period, if credits pay the fee.
+/// Writes the transfer of the fee for the subscription's current period. Writes nothing if `fee` is
+/// `None`.
 async fn pay(
     connection: &mut SqliteConnection,
     subscription: &Subscription,

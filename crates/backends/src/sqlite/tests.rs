@@ -89,8 +89,7 @@ fn every_statement_can_be_prepared() {
     });
 }
 
-/// The migration converts the balances of the previous version to remaining credits of the newest
-/// grants.
+/// Migration 0007 assigns the balance and the held credits of an account to its newest grants.
 #[test]
 fn balances_become_lots() {
     block_on(async {
@@ -122,8 +121,8 @@ fn balances_become_lots() {
     });
 }
 
-/// The last use of a key is the last entry of its range in an index, regardless of the number of
-/// calls.
+/// The last use of a key is read from the end of the key's index range, so the lookup does not
+/// depend on the number of calls.
 #[test]
 fn the_last_use_of_a_key_is_looked_up_in_an_index() {
     block_on(async {
@@ -136,8 +135,8 @@ fn the_last_use_of_a_key_is_looked_up_in_an_index() {
     });
 }
 
-/// No statement scans a table that grows with the number of calls, except the one that loads the
-/// balances at the start.
+/// No statement scans the tables of transfers, usage, balances, responses or media, except the
+/// statement that loads the balances at startup.
 #[test]
 fn no_statement_scans_growing_tables() {
     block_on(async {
@@ -260,7 +259,7 @@ fn hold(id: u128) -> NewHold {
     }
 }
 
-/// Returns settings with one record in each journal file.
+/// Returns settings that write each journal record to a separate segment.
 fn config(directory: &Path) -> SqliteConfig {
     SqliteConfig {
         segment_bytes: 0,
@@ -268,7 +267,7 @@ fn config(directory: &Path) -> SqliteConfig {
     }
 }
 
-/// Opens an engine with one account that has 25 nano-credits and a hold of 10.
+/// Opens an engine with one account that was granted 25 nano-credits and has a hold of 10.
 async fn engine_with_a_hold(directory: &Path) -> Sqlite {
     let engine = Sqlite::open(config(directory)).await.unwrap();
     let account = Account {
@@ -292,7 +291,7 @@ async fn engine_with_a_hold(directory: &Path) -> Sqlite {
     engine
 }
 
-/// A hold or settlement that cannot be written changes nothing.
+/// A hold or settlement that cannot be written to the journal does not change the balances.
 #[test]
 fn journal_that_cannot_be_written_changes_nothing() {
     let directory = tempfile::TempDir::new().unwrap();
@@ -305,7 +304,7 @@ fn journal_that_cannot_be_written_changes_nothing() {
             credits: Credits::from_nanos(15),
             held: Credits::from_nanos(10),
         };
-        // Each record needs another file, which cannot be created.
+        // Each record needs a new segment, which cannot be created without the directory.
         let (journal, elsewhere) = (
             directory.path().join("journal"),
             directory.path().join("elsewhere"),
@@ -322,7 +321,7 @@ fn journal_that_cannot_be_written_changes_nothing() {
             crate::journal::record::crashed((account, HoldId::from_u128(2)), Timestamp::from_micros(0));
         assert!(engine.settle(release).await.unwrap().first);
         engine.close().await.unwrap();
-        // The next start finds the hold and no other change.
+        // After a restart the first hold is still open and the balances are unchanged.
         let engine = Sqlite::open(config(directory.path())).await.unwrap();
         assert_eq!(engine.balance(account).await.unwrap(), held);
         assert!(engine.settle(settlement).await.unwrap().first);

@@ -1,6 +1,6 @@
-//! A SQLite database as the source or target of a move.
+//! SQLite database as the source or target of a move.
 //!
-//! A target is written to a file with another name, which is renamed at the end. Until then the
+//! A target is written to a temporary file, which is renamed when it is complete. Until then the
 //! engine refuses to open the directory.
 
 use std::fs::{self, DirBuilder, File};
@@ -45,8 +45,8 @@ pub(crate) struct SqliteSide {
 }
 
 impl SqliteSide {
-    /// Opens the database of a directory that no process uses. It first starts and closes the
-    /// engine, which recovers the journal of an earlier run.
+    /// Opens the database of a directory that no process uses. Starts and closes the engine first,
+    /// to recover the journal of an earlier run.
     pub(crate) async fn source(dir: &Path, clock: Arc<dyn Clock>) -> TransferResult<SqliteSide> {
         let file = dir.join(DATABASE_FILE);
         if !file.exists() {
@@ -58,7 +58,7 @@ impl SqliteSide {
         let engine = open(SqliteConfig::new(dir, clock)).await?.engine;
         engine.close().await?;
         let lock = lock_directory(dir)?;
-        // Repeats the check, because the directory was unlocked in between.
+        // Repeats the check, because the directory was unlocked after the first one.
         let mut connection = check_source(dir).await?;
         execute(&mut connection, "BEGIN").await?;
         let clean: i64 = sqlx::query_scalar("SELECT clean FROM journal_mark")
@@ -80,8 +80,8 @@ impl SqliteSide {
         })
     }
 
-    /// Creates a database in a directory without one. A database without rows is replaced at the
-    /// end.
+    /// Creates the temporary file of a target. The directory must not contain a database with rows;
+    /// [`SqliteSide::install`] replaces a database without rows.
     pub(crate) async fn target(dir: &Path) -> TransferResult<SqliteSide> {
         let created = DirBuilder::new().recursive(true).mode(0o700).create(dir);
         created.map_err(unavailable)?;
@@ -112,19 +112,20 @@ impl SqliteSide {
         })
     }
 
-    /// Returns all columns of the moved tables, ordered by table and column.
+    /// Returns all columns of the moved tables, ordered by table name and column position.
     pub(crate) async fn columns(&mut self) -> Result<Vec<SqliteColumn>> {
         columns(&mut self.connection).await
     }
 
-    /// Replaces the directory's database by the written file, atomically even on a power failure.
+    /// Replaces the directory's database with the temporary file, atomically even on a power
+    /// failure.
     pub(crate) async fn install(mut self) -> Result<()> {
         execute(&mut self.connection, "COMMIT").await?;
         self.connection.close().await.map_err(storage_error)?;
         let place = || -> std::io::Result<()> {
             let unfinished = self.dir.join(UNFINISHED);
             File::open(&unfinished)?.sync_all()?;
-            // Removes the other files of the empty database that is replaced.
+            // Removes the write-ahead log of the replaced database, and the index of the log.
             for rest in ["tollgate.db-wal", "tollgate.db-shm"].map(|name| self.dir.join(name)) {
                 if rest.exists() {
                     fs::remove_file(rest)?;
@@ -139,7 +140,8 @@ impl SqliteSide {
     }
 }
 
-/// Refuses a directory with an unfinished move, which would otherwise start as a new installation.
+/// Returns `Unavailable` for a directory with an unfinished move. Otherwise the engine would start
+/// with an empty database.
 pub(super) fn refuse_unfinished(dir: &Path) -> Result<()> {
     if !dir.join(UNFINISHED).exists() {
         return Ok(());
@@ -190,7 +192,7 @@ fn value(row: &SqliteRow, place: usize, kind: Kind) -> sqlx::Result<Value> {
     Ok(value.unwrap_or(Value::Null))
 }
 
-/// Locks the directory; the error names the process that has locked it.
+/// Locks the directory. Returns `Refused` with the process id if another process holds the lock.
 fn lock_directory(dir: &Path) -> TransferResult<DirectoryLock> {
     DirectoryLock::take(dir).map_err(|error| match holder(dir) {
         Some(pid) if error.kind == StorageErrorKind::Unavailable => Error::Refused(format!(

@@ -17,7 +17,7 @@ use crate::rows::{
     quantity_from, storage_error,
 };
 
-/// Columns of [`UsageColumns`], selected from `usage_row`.
+/// Expands to the columns of [`UsageColumns`], for a SELECT from `usage_row`.
 macro_rules! usage_columns {
     () => {
         concat!("usage_row.account_id, usage_row.id, key_id, request_id, endpoint, model, ",
@@ -32,12 +32,13 @@ macro_rules! usage_columns {
 pub(super) use usage_columns;
 
 const CANONICAL_MODEL: &str = canonical_model!("usage_row");
-/// Upstream model: the part of `provider` after the first slash. It is empty for rows that recorded
-/// only the provider.
+/// SQL expression of the upstream model: the part of `provider` after the first slash; empty for
+/// rows that recorded only the provider.
 const UPSTREAM_MODEL: &str =
     "CASE instr(provider, '/') WHEN 0 THEN '' ELSE substr(provider, instr(provider, '/') + 1) END";
 const LIST: &str = concat!("SELECT ", usage_columns!());
-// The id of a request's hold equals the request id, so a lookup per account needs no extra index.
+// The first hold of a request has the request id, so a lookup per account uses the primary key and
+// needs no other index.
 const OF_REQUEST: &str = concat!(
     "SELECT ",
     usage_columns!(),
@@ -166,7 +167,7 @@ async fn last_used(
     used.filter_map(Result::transpose).collect()
 }
 
-/// Adds the FROM clause and the filter on the account's rows.
+/// Appends the FROM clause and the filter on the account's rows.
 fn push_filter(query: &mut QueryBuilder<Db>, account: AccountId, filter: UsageFilter) {
     query
         .push(" FROM usage_row WHERE account_id = ")
@@ -219,6 +220,6 @@ fn total(row: &SqliteRow, group: UsageGroup) -> Result<UsageTotal> {
     })
 }
 
-/// The statements of this file that are not built at run time.
+/// Statements of this module that are not built at run time.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[OF_REQUEST, KEYS_LAST_USED];

@@ -14,7 +14,8 @@ use crate::jobs::{JobColumns, of_job};
 use crate::rows::{id_bytes, storage_error};
 use crate::webhooks::{DELIVERY, DeliveryColumns, IS_DUE, RENEW_SECRET, SECRET, claim, finish, secret_from};
 
-/// Releases deliveries that were in flight when the process died, and makes them due immediately.
+/// Statement that releases the deliveries leased by an earlier process and makes them due
+/// immediately.
 const ABANDON: &str = "UPDATE job SET webhook_leased = 0, webhook_due_at = 0 WHERE webhook_leased = 1";
 
 #[async_trait]
@@ -70,13 +71,13 @@ impl WebhookStore for Sqlite {
     }
 }
 
-/// Releases the deliveries of earlier runs.
+/// Releases the deliveries leased in earlier runs.
 pub(super) async fn abandon(connection: &mut SqliteConnection) -> Result<()> {
     let abandoned = sqlx::query(ABANDON).execute(connection).await;
     abandoned.map(drop).map_err(storage_error)
 }
 
-/// Reads a column of a row; returns `None` without a row.
+/// Returns a column of a row; `None` if `row` is `None`.
 fn column<'r, T>(row: Option<&'r SqliteRow>, name: &str) -> Result<Option<T>>
 where
     T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,

@@ -9,19 +9,20 @@ use tollgate_storage::{Result, StorageError, StorageErrorKind};
 /// An administrative write for the writer task.
 #[async_trait]
 pub(super) trait WriteTask: Send {
-    /// Runs the statements within the open transaction. `NotFound`, `Conflict` and `Corrupt` are
-    /// results for the caller; other errors are failures of the engine.
+    /// Runs the statements within the open transaction. `NotFound`, `Conflict` and `Corrupt` fail
+    /// only this task; other errors fail the whole transaction.
     async fn run(&mut self, connection: &mut SqliteConnection) -> std::result::Result<(), StorageErrorKind>;
 
     /// Whether the task is a single statement, which SQLite rolls back automatically if it fails.
     fn is_one_statement(&self) -> bool;
 
-    /// Sends the reply, after the transaction was committed or failed.
+    /// Sends the reply after the transaction was committed or has failed.
     fn finish(self: Box<Self>, committed: Result<()>);
 }
 
-/// A task of two functions: `statements` within the transaction, and `apply` on its result after
-/// the commit. `apply` runs even if the caller was dropped, so that memory matches the database.
+/// A task of two functions: `statements` runs within the transaction, and `apply` runs on the
+/// result after the commit. `apply` runs even if the caller was dropped, so that memory matches the
+/// database.
 pub(super) struct StatementTask<T, S, A, R> {
     statements: Option<S>,
     apply: A,

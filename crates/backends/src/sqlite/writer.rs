@@ -1,6 +1,6 @@
-//! The only task that writes to the database. It writes the journal in large transactions. A
-//! transaction also contains administrative tasks, each in a separate savepoint, so that the
-//! failure of one does not undo the others.
+//! Writer: the only task that writes to the database. The task writes the journal records in large
+//! transactions. A transaction also contains administrative writes, each in a separate savepoint,
+//! so that the failure of one write does not undo the others.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -21,20 +21,20 @@ use crate::ids::lock;
 use crate::journal::Entry;
 use crate::journal::record::Hold;
 
-/// Age at which an open hold gets a row, in microseconds. Most calls end earlier, so that their
-/// holds never need a row.
+/// Age at which the writer inserts a row for an open hold, in microseconds. Most calls end earlier,
+/// so that their holds never need a row.
 const STORED_AFTER_MICROS: u64 = 30_000_000;
-/// Base and maximum of the exponential backoff after failures of the database. The first pause is
-/// twice the base.
+/// Base and maximum of the exponential backoff after failed transactions. The first pause is twice
+/// the base.
 const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
 /// A command for the writer.
 pub(super) enum Command {
-    /// Runs an administrative task.
+    /// Runs an administrative write.
     WriteTask(Box<dyn WriteTask>),
-    /// Inserts the open hold with this sequence number.
+    /// Inserts a row for an open hold.
     Store {
-        /// Sequence number in the journal.
+        /// Sequence number of the hold in the journal.
         seq: u64,
     },
     /// Writes all records that were appended before the command.
@@ -163,12 +163,12 @@ impl Writer {
         }
     }
 
-    /// Waits for a command or for `commit_records` records. With fewer records, waits at most
-    /// `commit_after`.
+    /// Waits for a command or for `commit_records` records, at most `commit_after` after the first
+    /// record.
     async fn wait(&self) {
         let core = &self.core;
         if core.is_failing() {
-            // Retries immediately, because the pause was made after the failure.
+            // Retries immediately, because [`Writer::run`] paused after the failure.
             return;
         }
         while core.inbox.is_empty() && core.journal.pending() == 0 {
@@ -259,7 +259,7 @@ impl Writer {
         match &outcome {
             Ok(()) => self.committed(),
             Err(error) => {
-                // New calls are refused until the database can be written. The batch is retried.
+                // Refuses new calls until a transaction succeeds. The batch is retried.
                 self.core.failing.store(true, Ordering::SeqCst);
                 self.connection = None;
                 self.statements.forget_chains();
@@ -331,9 +331,9 @@ impl Writer {
     }
 }
 
-/// Runs a task, in a savepoint if it has several statements. A rejected task is rolled back alone.
-/// A failure of the engine rolls back the whole transaction, because SQLite may already have done
-/// so.
+/// Runs a task, in a savepoint if the task has several statements. `NotFound`, `Conflict` and
+/// `Corrupt` roll back only the task. Other errors are returned and fail the whole transaction,
+/// because SQLite may already have rolled it back.
 async fn run_task(connection: &mut SqliteConnection, write_task: &mut dyn WriteTask) -> Result<()> {
     if write_task.is_one_statement() {
         return match write_task.run(connection).await {

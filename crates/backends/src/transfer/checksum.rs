@@ -6,23 +6,23 @@ use sha2::{Digest, Sha256};
 
 use super::{Row, Table, Value};
 
-/// The checksum of a table's rows.
+/// Checksum of a table's rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableChecksum {
     /// The table's name.
     pub table: String,
     /// Number of rows.
     pub rows: u64,
-    /// The sum modulo 2^128 of the first 128 bits of the SHA-256 of each row, in hexadecimal.
+    /// Sum modulo 2^128 of the first 128 bits of the SHA-256 of each row, in hexadecimal.
     pub digest: String,
     /// Sum of each numeric column, by name.
     pub sums: BTreeMap<String, i128>,
-    /// For the table of balances: the sum of each kind of ledger account.
+    /// Sum of the balances of each kind of ledger account; empty for tables without balances.
     pub balances: BTreeMap<String, i128>,
 }
 
-/// The digest of each account's rows over all tables: the only state of a move that grows with the
-/// number of accounts.
+/// Digest of each account's rows over all tables. No other state of a move grows with the number of
+/// accounts.
 #[derive(Default)]
 pub(super) struct AccountDigests(HashMap<Vec<u8>, u64>);
 
@@ -40,7 +40,7 @@ impl AccountDigests {
     }
 }
 
-/// Computes the checksum of a table row by row.
+/// Checksum of a table, computed row by row.
 pub(super) struct ChecksumBuilder<'t> {
     table: &'t Table,
     accounts: &'t mut AccountDigests,
@@ -48,7 +48,7 @@ pub(super) struct ChecksumBuilder<'t> {
     digest: u128,
     sums: Vec<Option<i128>>,
     balances: BTreeMap<String, i128>,
-    /// Reused for each row.
+    /// Encoded row; the buffer is reused for each row.
     encoded: Vec<u8>,
 }
 
@@ -106,7 +106,8 @@ impl<'t> ChecksumBuilder<'t> {
         }
     }
 
-    /// Encodes each value with its type and length, so that different rows have different bytes.
+    /// Returns the first 128 bits of the SHA-256 of a row. Each value is encoded with its type and
+    /// length, so that different rows have different bytes.
     fn digest_of(&mut self, row: &Row) -> u128 {
         let encoded = &mut self.encoded;
         encoded.clear();

@@ -1,8 +1,10 @@
-//! Moves an installation from one engine to the other: every row of every table, or nothing.
+//! Moves an installation from one engine to the other: all rows of all tables except
+//! [`EXCLUDED_TABLES`], or nothing.
 //!
-//! The schemas themselves define what is copied ([`tables`]), so a migration that adds a table or a
-//! column needs no change here. Each row is counted and digested during the copy ([`checksum`]),
-//! and the target is read back and compared before it becomes valid. The source never changes.
+//! The schemas define the copied tables and columns ([`tables`]), so that a migration that adds a
+//! table or a column requires no change in this module. Each row is counted and digested during the
+//! copy ([`checksum`]), and the target is read back and compared before it becomes valid. A SQLite
+//! source first recovers its journal; otherwise the source does not change.
 
 mod checksum;
 mod tables;
@@ -55,19 +57,19 @@ pub enum TransferProgress<'a> {
     Comparing(&'a str, u64),
 }
 
-/// Summary of a move. Source and target are equal.
+/// Summary of a successful move: the copied rows of source and target are equal.
 #[derive(Debug)]
 pub struct TransferSummary {
     /// Checksums of the tables, in the order of copying.
     pub tables: Vec<TableChecksum>,
-    /// Number of accounts with rows; the rows of each were compared.
+    /// Number of accounts with rows. The rows of each account were compared.
     pub accounts: u64,
 }
 
 /// Errors of a move.
 #[derive(Debug)]
 pub enum Error {
-    /// Source or target is unsuitable; nothing was written. The text says what to do.
+    /// Source or target is unsuitable. Nothing was written. The text includes advice.
     Refused(String),
     /// The move failed. The target is unchanged.
     Failed(StorageError),
@@ -111,7 +113,7 @@ pub(crate) type Row = Vec<Value>;
 
 /// Maximum number of rows in a batch.
 const BATCH_ROWS: usize = 512;
-/// Number of bytes that completes a batch; the last row may exceed it.
+/// Size of a batch, in bytes, at which it is sent. The last row may exceed this size.
 const BATCH_BYTES: usize = 256 << 10;
 /// Maximum number of queued batches.
 const MAX_QUEUED_BATCHES: usize = 4;
@@ -125,7 +127,7 @@ pub(crate) trait Side: Send {
     async fn write(&mut self, table: &Table, rows: mpsc::Receiver<Vec<Row>>) -> Result<()>;
 }
 
-/// Sends rows in batches, which bounds the memory in use.
+/// Sender of rows in batches, which bound the memory in use.
 pub(crate) struct RowBatcher {
     send: mpsc::Sender<Vec<Row>>,
     batch: Vec<Row>,
@@ -171,11 +173,11 @@ impl Value {
     }
 }
 
-/// Moves all tables and reports progress to `watch`.
+/// Moves all tables and reports progress to `on_progress`.
 ///
-/// Neither side may be in use meanwhile: with SQLite the directory is locked; with PostgreSQL no
-/// node may be connected, and the tables are locked. An interruption leaves the target unchanged:
-/// PostgreSQL is written in one transaction, SQLite in a file that is renamed at the end, and until
+/// Neither database may be in use during the move: a SQLite directory is locked; no node may be
+/// connected to PostgreSQL, and its tables are locked. An interruption leaves the target unchanged:
+/// PostgreSQL is written in one transaction, SQLite in a file that is renamed at the end. Until
 /// then `serve` refuses the directory.
 pub async fn run(
     route: &Route,
@@ -221,7 +223,7 @@ async fn copy(
             while let Some(batch) = receive.recv().await {
                 checksum.add(&batch);
                 on_progress(TransferProgress::Copying(&table.name, checksum.rows()));
-                // The error of the closed receiver is returned by the writing side.
+                // The writing side returns the error that closed the receiver.
                 let _ = pass.send(batch).await;
             }
             drop(pass);

@@ -1,4 +1,4 @@
-//! The moved tables, their order and their columns, as the schemas define them.
+//! The moved tables, their order and their columns, as defined by the schemas.
 
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
@@ -25,7 +25,7 @@ pub const EXCLUDED_TABLES: [(&str, &str); 4] = [
     ),
 ];
 
-/// The type of a column: that of PostgreSQL, which may be narrower than that of SQLite.
+/// Type of a column in PostgreSQL, which may be narrower than the type in SQLite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Flag,
@@ -35,21 +35,21 @@ pub(crate) enum Kind {
     Bytes,
 }
 
-/// A column on both sides.
+/// A column that exists in both databases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) kind: Kind,
 }
 
-/// A table on both sides.
+/// A table that exists in both databases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) columns: Vec<Column>,
     /// The columns of its primary key, in order.
     pub(crate) key: Vec<String>,
-    /// Tables that must be written before.
+    /// Tables that the foreign keys refer to, which must be written first.
     references: Vec<String>,
 }
 
@@ -111,8 +111,9 @@ fn quoted(name: &str) -> String {
 }
 
 /// Returns the tables that exist in both databases, each after the tables that it references.
-/// Ignores other tables in the PostgreSQL schema. `Corrupt` if the databases differ: a migration
-/// exists for only one of them.
+/// Ignores other tables in the PostgreSQL schema.
+///
+/// Returns `Corrupt` if the databases differ, because a migration exists for only one of them.
 pub(crate) fn merge_schemas(sqlite: Vec<SqliteColumn>, postgres: &[PostgresColumn]) -> Result<Vec<Table>> {
     let mut tables: Vec<Table> = Vec::new();
     let mut keys = Vec::new();

@@ -1,4 +1,4 @@
-//! The comparison detects a target that loses or changes rows.
+//! Tests that the comparison detects a target with lost or changed rows.
 
 use super::tables::Column;
 use super::*;
@@ -6,7 +6,7 @@ use super::*;
 /// Rows of one table in memory.
 struct Memory {
     rows: Vec<Row>,
-    /// Changes the rows after all are written.
+    /// Change of the rows after all of them are written.
     fault: fn(&mut Vec<Row>),
 }
 
@@ -67,7 +67,7 @@ fn moved(fault: fn(&mut Vec<Row>)) -> Result<TransferSummary> {
 
 #[test]
 fn transferred_rows_are_summed() {
-    // Rows may come back in any order.
+    // The target may return rows in any order.
     let moved = moved(|rows| rows.reverse()).unwrap();
     let checksum = &moved.tables[0];
     assert_eq!((checksum.rows, moved.accounts), (2_003, 3));
@@ -85,7 +85,7 @@ fn differing_rows_fail_the_transfer() {
         |rows| rows[0] = rows[1].clone(),
         |rows| rows[7][2] = Value::Null,
         |rows| rows[7][2] = Value::Text("7".to_owned()),
-        // The same sums, from other rows.
+        // Other rows with the same sums.
         |rows| {
             rows[7] = row(3, "", 8);
             rows[8] = row(3, "", 7);

@@ -14,7 +14,7 @@ use tollgate_testkit::disk::Disk;
 
 use crate::{block_on, key};
 
-/// The suite that every engine passes.
+/// Conformance suite of all blob stores.
 mod conformance {
     tollgate_storage::blob_conformance_tests!(crate::files::run);
 }

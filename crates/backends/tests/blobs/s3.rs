@@ -12,7 +12,7 @@ use tollgate_testkit::s3::{BUCKET, S3Server};
 
 use crate::{block_on, key};
 
-/// The suite that every engine passes.
+/// Conformance suite of all blob stores.
 mod conformance {
     tollgate_storage::blob_conformance_tests!(crate::s3::run);
 }
@@ -98,7 +98,7 @@ fn keys_are_under_the_prefix() {
     });
 }
 
-/// A missing bucket is an error, never a missing object: its name may be wrong.
+/// A missing bucket is an error, not a missing object, because the bucket's name may be wrong.
 #[test]
 fn missing_bucket_is_no_missing_object() {
     block_on(async {

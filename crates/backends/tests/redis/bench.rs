@@ -1,5 +1,5 @@
-//! Duration of a decision, by a loan and by the server. Run by `make measure`; the figures are not
-//! asserted.
+//! Duration of a decision with a loan and of one by the server. `make measure` runs these tests;
+//! they print the durations and do not assert them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +22,8 @@ async fn counters() -> Arc<RedisCounters> {
     Arc::new(node)
 }
 
-/// Decisions of this many concurrent callers, each with a separate account, under one limit.
+/// Prints percentiles of the duration of a decision. Each of the concurrent callers uses a separate
+/// account; all have the same limit.
 #[expect(clippy::print_stdout, reason = "the figures are the result")]
 async fn measure(what: &str, callers: usize, limit: u32) {
     let counters = counters().await;

@@ -10,11 +10,11 @@ use tollgate_testkit::redis::{RedisServer, SlowRoad};
 
 use crate::fleet::{LONG, account, admit, admit_many, block_on, left, node};
 
-/// The limit of most tests; each of two nodes has a share of five while the server is unavailable.
+/// Limit of most tests. While the server is unavailable, each of two nodes has a share of five.
 const LIMIT: u32 = 10;
 
-/// Returns settings with a long decision timeout for busy machines; nodes detect a stopped server
-/// by its connection.
+/// Returns settings with a long decision timeout, for busy machines. Nodes detect a stopped server
+/// by its closed connection.
 fn config(url: String, node: u64) -> RedisConfig {
     RedisConfig {
         decision_timeout: Duration::from_secs(2),
@@ -32,7 +32,7 @@ async fn two_with(config: impl Fn(u64) -> RedisConfig) -> [RedisCounters; 2] {
     for node in &nodes {
         assert!(node.wait_until_shared(LONG).await);
     }
-    // Both nodes know each other before the test starts.
+    // Both nodes must be registered before the test starts.
     eventually("both know of both", async || {
         nodes.iter().all(|node| node.nodes() == 2)
     })
@@ -62,7 +62,7 @@ fn nodes_use_their_share_while_the_server_is_down() {
         assert_eq!(admit_many(&nodes[0], LIMIT, 4).await, 4);
         server.kill().await;
         until_alone(&nodes).await;
-        // Its earlier counts still apply.
+        // The earlier counts of the node still apply.
         assert_eq!(admit_many(&nodes[0], LIMIT, 9).await, 1);
         assert_eq!(admit_many(&nodes[1], LIMIT, 9).await, 5);
         let refused = admit(&nodes[1], LIMIT).await;
@@ -89,7 +89,7 @@ fn frozen_servers_are_dropped_and_reconnected() {
         .await;
         assert_eq!(admit_many(&nodes[0], LIMIT, 4).await, 4);
         server.signal("STOP").await;
-        // Requests are decided before and after the node notices the loss.
+        // Requests are decided before and after the node detects the failure.
         assert_eq!(admit_many(&nodes[1], LIMIT, 9).await, 5);
         until_alone(&nodes).await;
         assert_eq!(admit_many(&nodes[0], LIMIT, 9).await, 1);
@@ -108,8 +108,8 @@ fn counts_are_resent_after_a_flush() {
         let nodes = two_nodes(&server.url()).await;
         assert_eq!(admit_many(&nodes[0], LIMIT, 6).await, 6);
         server.execute(&["FLUSHALL"]).await;
-        // The first request notices the loss. Its node has counted nothing, so it gets only its
-        // share.
+        // The first request detects the loss. Its node has no earlier counts, so it admits requests
+        // up to its share.
         assert_eq!(admit_many(&nodes[1], LIMIT, 5).await, 5);
         until_shared(&nodes).await;
         // Requests in flight at that moment may be counted twice, but never missed.

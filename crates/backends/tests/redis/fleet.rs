@@ -9,10 +9,10 @@ use tollgate_testkit::redis::{prefix, shared_url};
 use tollgate_types::clock::{ManualClock, SystemClock};
 use tollgate_types::{AccountId, Timestamp};
 
-/// Timeout for hanging tests; nothing here takes as long.
+/// Timeout that ends a hanging test. No step takes as long.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// An arbitrary time at the start of a second.
+/// Arbitrary time at the start of a second, in microseconds.
 const START: i64 = 1_800_000_000_000_000;
 
 /// Nodes on one clock, which only the test advances.
@@ -43,7 +43,7 @@ impl Fleet {
     }
 }
 
-/// Opens a node on the machine's clock.
+/// Opens a node that uses the machine's clock.
 pub fn node(config: RedisConfig) -> RedisCounters {
     redis::open(config, Arc::new(SystemClock::default())).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Compares three nodes with a list of all admitted requests.
+//! Comparison of three nodes with a list of all admitted requests.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const NODES: usize = 3;
 
-/// Admitted amounts with their times.
+/// Reference model: the time of each admitted amount, in microseconds, and the amount.
 #[derive(Default)]
 struct Oracle {
     events: Vec<(u64, u64)>,
@@ -92,8 +92,8 @@ fn check<T: std::fmt::Debug>(
     });
 }
 
-/// Below 3,000 a minute every decision of every node equals that of a list of all requests, even if
-/// the limit changes.
+/// Below 3,000 per minute, every decision of every node equals that of a list of all requests, even
+/// if the limit changes.
 #[test]
 fn low_limits_are_exact_over_all_nodes() {
     let calls = vec((step(), 0..NODES, 0..7_u32), 0..100);
@@ -156,7 +156,7 @@ fn loans_count_from_their_last_moment() {
     });
 }
 
-/// A loan that a node may hold: tokens that the store has counted already.
+/// Largest loan that a node may have: tokens that the store has already counted.
 #[derive(Clone, Copy, Default)]
 struct MaxLoan {
     left: u64,
@@ -164,7 +164,7 @@ struct MaxLoan {
 }
 
 impl MaxLoan {
-    /// Whether the loan covers the tokens, which are subtracted from it.
+    /// Whether the loan covers the tokens. Subtracts covered tokens from the loan.
     fn covers(&mut self, tokens: u64, now: u64) -> bool {
         let covers = now < self.ends && tokens <= self.left;
         if covers {
@@ -202,8 +202,7 @@ fn tokens_are_never_undercounted() {
                     let (node, event, reserved) = open.swap_remove(which.index(open.len()));
                     let counters = &fleet.nodes[node];
                     counters.correct(account(number), reserved, tokens).await.unwrap();
-                    // A peek also sends unreported changes, so the other nodes know them from here
-                    // on.
+                    // A peek also sends unreported changes, so that they apply to all nodes.
                     counters
                         .peek(account(number), Budget::Work, 1, limit)
                         .await
