@@ -6,49 +6,133 @@ use tollgate_storage::{BalanceAlert, Notice};
 use tollgate_types::{AccountId, Credits, Error, NoticeId};
 use utoipa::ToSchema;
 
-use crate::Operations;
 use crate::accounts::{find, no_such_account};
-use crate::view::Reply;
+use crate::operation::{Completed, Declaration, Operation};
+use crate::permission::Permission;
+use crate::{Actor, Operations};
 
 /// Maximum number of listed deliveries.
 const PAGE: u32 = 200;
 
-/// An action on alerts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-pub enum AlertCommand {
-    /// Sets the low-balance alert of an account.
-    Set {
-        account: AccountId,
-        /// Threshold in credits. The alert is sent when the available credits, without plan
-        /// allowances, fall below it.
-        below: Credits,
-        /// Webhook URL that receives the alert.
-        webhook: Option<String>,
-        /// E-mail address that receives the alert.
-        email: Option<String>,
-        /// Whether to replace the signing secret of webhooks.
-        new_secret: bool,
-    },
-    /// Returns the alert of an account.
-    Show { account: AccountId },
-    /// Removes the alert of an account.
-    Stop { account: AccountId },
-    /// Lists the latest deliveries of an account, newest first.
-    List { account: AccountId },
-    /// Checks all balances now and sends due alerts.
-    Send,
+/// Sets the low-balance alert of an account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SetAlert {
+    pub account: AccountId,
+    /// Threshold in credits. The alert is sent when the available credits, without plan allowances,
+    /// fall below it.
+    pub below: Credits,
+    /// Webhook URL that receives the alert.
+    pub webhook: Option<String>,
+    /// E-mail address that receives the alert.
+    pub email: Option<String>,
+    /// Whether to replace the signing secret of webhooks.
+    pub new_secret: bool,
 }
 
-impl AlertCommand {
-    /// Returns the action name for the audit log and the account; `None` for actions that record
-    /// nothing.
-    pub(crate) fn audit_record(&self) -> Option<(&'static str, AccountId)> {
-        match self {
-            AlertCommand::Set { account, .. } => Some(("alert.set", *account)),
-            AlertCommand::Stop { account } => Some(("alert.remove", *account)),
-            AlertCommand::Show { .. } | AlertCommand::List { .. } | AlertCommand::Send => None,
-        }
+impl Operation for SetAlert {
+    const NAME: &'static str = "set_alert";
+    type Reply = AlertView;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::change("alert.set", Permission::Accounts).extending(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let params = AlertParams {
+            below: self.below,
+            webhook: self.webhook,
+            email: self.email,
+            new_secret: self.new_secret,
+        };
+        let alert = operations.notices.set_alert(self.account, params).await?;
+        Ok(view(operations, alert).await?.into())
+    }
+}
+
+/// Returns the alert of an account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShowAlert {
+    pub account: AccountId,
+}
+
+impl Operation for ShowAlert {
+    const NAME: &'static str = "show_alert";
+    type Reply = Option<AlertView>;
+
+    fn declaration(&self) -> Declaration {
+        // The reply contains the signing secret of the account's webhooks.
+        Declaration::read().requiring(vec![Permission::Accounts])
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        find(operations, self.account).await?;
+        let alert = operations.storage.notices.alert(self.account).await;
+        let view = match alert.map_err(Error::internal)? {
+            Some(alert) => Some(view(operations, alert).await?),
+            None => None,
+        };
+        Ok(view.into())
+    }
+}
+
+/// Removes the alert of an account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RemoveAlert {
+    pub account: AccountId,
+}
+
+impl Operation for RemoveAlert {
+    const NAME: &'static str = "remove_alert";
+    type Reply = Option<AlertView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::change("alert.remove", Permission::Accounts).extending(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let removed = operations.storage.notices.set_alert(self.account, None).await;
+        removed.map_err(no_such_account)?;
+        Ok(None.into())
+    }
+}
+
+/// Lists the latest deliveries of an account, newest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListNotices {
+    pub account: AccountId,
+}
+
+impl Operation for ListNotices {
+    const NAME: &'static str = "list_notices";
+    type Reply = Vec<NoticeView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read().of_account(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        find(operations, self.account).await?;
+        let found = operations.storage.notices.list(self.account, PAGE).await;
+        let found = found.map_err(Error::internal)?;
+        Ok(found.iter().map(NoticeView::of).collect::<Vec<_>>().into())
+    }
+}
+
+/// Checks all balances now and sends due alerts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SendAlerts;
+
+impl Operation for SendAlerts {
+    const NAME: &'static str = "send_alerts";
+    type Reply = ();
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read().requiring(vec![Permission::Accounts])
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        operations.notices.send_alerts().await;
+        Ok(().into())
     }
 }
 
@@ -105,50 +189,6 @@ impl NoticeView {
             failure: notice.failure.clone(),
             created_at: notice.created_at.to_rfc3339(),
             due_at: notice.due_at.to_rfc3339(),
-        }
-    }
-}
-
-pub(crate) async fn execute(operations: &Operations, command: AlertCommand) -> Result<Reply, Error> {
-    let store = &operations.storage.notices;
-    match command {
-        AlertCommand::Set {
-            account,
-            below,
-            webhook,
-            email,
-            new_secret,
-        } => {
-            let params = AlertParams {
-                below,
-                webhook,
-                email,
-                new_secret,
-            };
-            let alert = operations.notices.set_alert(account, params).await?;
-            Ok(Reply::Alert(Some(view(operations, alert).await?)))
-        }
-        AlertCommand::Show { account } => {
-            find(operations, account).await?;
-            let alert = store.alert(account).await.map_err(Error::internal)?;
-            Ok(Reply::Alert(match alert {
-                Some(alert) => Some(view(operations, alert).await?),
-                None => None,
-            }))
-        }
-        AlertCommand::Stop { account } => {
-            let stopped = store.set_alert(account, None).await;
-            stopped.map_err(no_such_account)?;
-            Ok(Reply::Alert(None))
-        }
-        AlertCommand::List { account } => {
-            find(operations, account).await?;
-            let found = store.list(account, PAGE).await.map_err(Error::internal)?;
-            Ok(Reply::Notices(found.iter().map(NoticeView::of).collect()))
-        }
-        AlertCommand::Send => {
-            operations.notices.send_alerts().await;
-            Ok(Reply::Done)
         }
     }
 }

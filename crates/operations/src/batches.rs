@@ -5,9 +5,9 @@ use tollgate_storage::{Job, JobSearch};
 use tollgate_types::{AccountId, BatchId, Credits, Error, ErrorCode, JobId};
 use utoipa::ToSchema;
 
-use crate::Operations;
 use crate::accounts::find;
-use crate::view::Reply;
+use crate::operation::{Completed, Declaration, Operation};
+use crate::{Actor, Operations};
 
 /// A batch of requests, with its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -62,47 +62,79 @@ pub struct BatchView {
     pub age_seconds: u64,
 }
 
-/// Lists up to `limit` batches of one account or of all, newest first; only those older than
-/// `before`, if set.
-pub(crate) async fn list(
-    operations: &Operations,
-    account: Option<AccountId>,
-    before: Option<BatchId>,
-    limit: u32,
-) -> Result<Reply, Error> {
-    if let Some(account) = account {
-        find(operations, account).await?;
+/// Lists batches, newest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListBatches {
+    /// Account of the batches; `None` for all accounts.
+    pub account: Option<AccountId>,
+    /// Last batch of the previous page.
+    pub before: Option<BatchId>,
+    /// Maximum number of batches to return.
+    pub limit: u32,
+}
+
+impl Operation for ListBatches {
+    const NAME: &'static str = "list_batches";
+    type Reply = Vec<BatchView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read()
     }
-    let mut found = search(operations, limit, |kind| JobSearch {
-        account,
-        kind,
-        before: before.map(job_of),
-        id: None,
-    })
-    .await?;
-    found.sort_by_key(|job| std::cmp::Reverse(job.terms.id));
-    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    let now = operations.clock.now();
-    let mut views = Vec::with_capacity(found.len());
-    for job in &found {
-        views.extend(operations.batches.view(job, now).await?);
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let Self {
+            account,
+            before,
+            limit,
+        } = self;
+        if let Some(account) = account {
+            find(operations, account).await?;
+        }
+        let mut found = search(operations, limit, |kind| JobSearch {
+            account,
+            kind,
+            before: before.map(job_of),
+            id: None,
+        })
+        .await?;
+        found.sort_by_key(|job| std::cmp::Reverse(job.terms.id));
+        found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        let now = operations.clock.now();
+        let mut views = Vec::with_capacity(found.len());
+        for job in &found {
+            views.extend(operations.batches.view(job, now).await?);
+        }
+        Ok(views.into())
     }
-    Ok(Reply::Batches(views))
 }
 
 /// Returns a batch of any account.
-pub(crate) async fn show(operations: &Operations, id: BatchId) -> Result<Reply, Error> {
-    let found = search(operations, 1, |kind| JobSearch {
-        id: Some(job_of(id)),
-        kind,
-        ..JobSearch::default()
-    })
-    .await?;
-    let not_found = || Error::new(ErrorCode::NotFound, "There is no such batch.");
-    let job = found.first().ok_or_else(not_found)?;
-    let view = operations.batches.view(job, operations.clock.now()).await?;
-    let view = view.ok_or_else(not_found)?;
-    Ok(Reply::Batch(Box::new(view)))
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShowBatch {
+    pub id: BatchId,
+}
+
+impl Operation for ShowBatch {
+    const NAME: &'static str = "show_batch";
+    type Reply = BatchView;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read()
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let found = search(operations, 1, |kind| JobSearch {
+            id: Some(job_of(self.id)),
+            kind,
+            ..JobSearch::default()
+        })
+        .await?;
+        let not_found = || Error::new(ErrorCode::NotFound, "There is no such batch.");
+        let job = found.first().ok_or_else(not_found)?;
+        let view = operations.batches.view(job, operations.clock.now()).await?;
+        let view = view.ok_or_else(not_found)?;
+        Ok(view.into())
+    }
 }
 
 fn job_of(id: BatchId) -> JobId {

@@ -1,17 +1,22 @@
 //! Commands on credits: grants, lots, refunds and withdrawals.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tollgate_storage::refund::{grant_id, refund_id};
-use tollgate_storage::{Grant, Lot, LotKind, LotTerms, NewRefund, RefundOutcome, StorageErrorKind, UsageRow};
+use tollgate_storage::{
+    Grant, Lot, LotKind, LotTerms, NewRefund, Product, RefundOutcome, StorageErrorKind, SubscriptionState,
+    UsageRow,
+};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, RequestId, Timestamp};
 
-use crate::GrantParams;
-use crate::Operations;
 use crate::accounts::{no_such_account, time_of};
-use crate::execute::balance;
+use crate::operation::{Completed, Declaration, Operation};
+use crate::permission::Permission;
 use crate::view::{BalanceView, GrantedView, LotView, RefundView, WithdrawalView};
+use crate::{Actor, Operations};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -21,9 +26,147 @@ const MAX_EXPIRY_DAYS: u32 = 36_500;
 /// Maximum length of notes, reasons and idempotency keys, in characters.
 const MAX_TEXT_CHARS: usize = 200;
 
+/// Adds credits to an account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GrantCredits {
+    pub account: AccountId,
+    /// Amount and terms of the grant.
+    #[serde(flatten)]
+    pub grant: GrantParams,
+}
+
+impl Operation for GrantCredits {
+    const NAME: &'static str = "grant_credits";
+    type Reply = GrantedView;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::change("credits.grant", Permission::Grants).extending(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        Ok(grant(operations, self.account, self.grant).await?.into())
+    }
+}
+
+/// Amount and terms of a grant of credits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantParams {
+    /// Idempotency key of the grant within the account. If `None`, each command creates another
+    /// grant.
+    #[serde(default)]
+    pub key: Option<String>,
+    /// Credits to add, above zero.
+    pub amount: Credits,
+    /// Whether the credits are a promotion of the operator; otherwise they were paid for.
+    #[serde(default)]
+    pub promotion: bool,
+    /// Number of days until unused credits expire, 1 to 36500.
+    #[serde(default)]
+    pub expires_in_days: Option<u32>,
+    /// Expiry of unused credits. Cannot be combined with `expires_in_days`.
+    #[serde(default)]
+    pub expires_at: Option<Timestamp>,
+    /// Spending priority; lower values are spent first. `None` for
+    /// [`LotTerms::PRIORITY`](tollgate_storage::LotTerms::PRIORITY).
+    #[serde(default)]
+    pub priority: Option<u8>,
+    /// Note for operators.
+    #[serde(default)]
+    pub note: Option<String>,
+}
+
+/// Lists the grants and refunds of an account with their remaining credits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListLots {
+    pub account: AccountId,
+    /// Whether to include used-up grants.
+    pub all: bool,
+}
+
+impl Operation for ListLots {
+    const NAME: &'static str = "list_lots";
+    type Reply = Vec<LotView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read().of_account(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        Ok(lots(operations, self.account, self.all).await?.into())
+    }
+}
+
+/// Returns the available and held credits of an account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShowBalance {
+    pub account: AccountId,
+}
+
+impl Operation for ShowBalance {
+    const NAME: &'static str = "show_balance";
+    type Reply = BalanceView;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read().of_account(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        Ok(balance(operations, self.account).await?.into())
+    }
+}
+
+/// Refunds the charge of a call, or a part of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RefundCall {
+    /// Id of the request that made the call.
+    pub request: RequestId,
+    /// Account that must own the call; `None` accepts any.
+    #[serde(default)]
+    pub account: Option<AccountId>,
+    /// Credits to refund; `None` for the full refundable amount.
+    pub amount: Option<Credits>,
+    /// Note for operators.
+    pub reason: Option<String>,
+    /// Idempotency key of the refund. If `None`, the amount identifies the refund.
+    pub key: Option<String>,
+}
+
+impl Operation for RefundCall {
+    const NAME: &'static str = "refund_call";
+    type Reply = RefundView;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::change("credits.refund", Permission::Refunds).of_object(self.request)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        Ok(refund(operations, self).await?.into())
+    }
+}
+
+/// Withdraws the unused part of a purchase or promotion.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RefundGrant {
+    /// Id of the grant.
+    pub id: TransferId,
+}
+
+impl Operation for RefundGrant {
+    const NAME: &'static str = "refund_grant";
+    type Reply = WithdrawalView;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::change("credits.refund_grant", Permission::Grants).of_object(self.id)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        Ok(refund_grant(operations, self.id).await?.into())
+    }
+}
+
 /// Adds credits to an account. A repeated grant with the same key and terms adds nothing and
 /// returns the first grant; different terms are an error.
-pub(crate) async fn grant(
+async fn grant(
     operations: &Operations,
     account: AccountId,
     params: GrantParams,
@@ -163,11 +306,7 @@ fn invalid(param: &str, message: impl Into<String>) -> Error {
 }
 
 /// Lists the lots of an account in spending order. With `all`, the list includes used-up lots.
-pub(crate) async fn lots(
-    operations: &Operations,
-    account: AccountId,
-    all: bool,
-) -> Result<Vec<LotView>, Error> {
+async fn lots(operations: &Operations, account: AccountId, all: bool) -> Result<Vec<LotView>, Error> {
     balance(operations, account).await?;
     let lots = operations
         .storage
@@ -179,23 +318,9 @@ pub(crate) async fn lots(
     Ok(lots.iter().filter(shown).map(LotView::of).collect())
 }
 
-/// The call, the amount and the idempotency key of a refund.
-pub(crate) struct RefundParams {
-    /// Id of the request that made the call.
-    pub(crate) request: RequestId,
-    /// Account that must own the call; `None` accepts any.
-    pub(crate) account: Option<AccountId>,
-    /// Credits to refund; `None` for the full refundable amount.
-    pub(crate) amount: Option<Credits>,
-    /// Note for operators.
-    pub(crate) reason: Option<String>,
-    /// Idempotency key of the refund. If `None`, the amount identifies the refund.
-    pub(crate) key: Option<String>,
-}
-
 /// Refunds the charge of a call, or a part of it.
-pub(crate) async fn refund(operations: &Operations, params: RefundParams) -> Result<RefundView, Error> {
-    let RefundParams {
+async fn refund(operations: &Operations, params: RefundCall) -> Result<RefundView, Error> {
+    let RefundCall {
         request,
         account,
         amount,
@@ -264,7 +389,7 @@ fn not_refundable(row: &UsageRow, refundable: Credits) -> Error {
 }
 
 /// Withdraws the unused part of a purchase or promotion. Fails if it has no unused credits.
-pub(crate) async fn refund_grant(operations: &Operations, id: TransferId) -> Result<WithdrawalView, Error> {
+async fn refund_grant(operations: &Operations, id: TransferId) -> Result<WithdrawalView, Error> {
     let (lots, now) = (&operations.storage.lots, operations.clock.now());
     let withdrawal = lots.withdraw(id, Credits::MAX, now).await;
     let withdrawal = withdrawal.map_err(|error| match error.kind {
@@ -286,5 +411,28 @@ pub(crate) async fn refund_grant(operations: &Operations, id: TransferId) -> Res
         id,
         account: withdrawal.account,
         withdrawn: withdrawal.amount,
+    })
+}
+
+/// Returns the available and held credits of an account, and its allowance if a plan is active.
+pub(crate) async fn balance(operations: &Operations, account: AccountId) -> Result<BalanceView, Error> {
+    let storage = &operations.storage;
+    let balance = storage.ledger.balance(account).await.map_err(no_such_account)?;
+    let subscriptions = storage.subscriptions.list(account).await;
+    let subscriptions = subscriptions.map_err(Error::internal)?;
+    let has_plan = subscriptions.iter().any(|subscription| {
+        subscription.terms.product == Product::Plan && subscription.state == SubscriptionState::Active
+    });
+    if !has_plan {
+        return Ok(balance.into());
+    }
+    let at = time_of(operations, account).await?;
+    let spendable = storage.ledger.spendable(account, Arc::default(), at).await;
+    let spendable = spendable.map_err(Error::internal)?;
+    Ok(BalanceView {
+        credits: spendable.credits,
+        allowance: Some(spendable.allowance),
+        spendable: Some(spendable.total()),
+        ..balance.into()
     })
 }

@@ -3,11 +3,13 @@
 
 use std::mem;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tollgate_types::{AccountId, Error, Timestamp};
 
-use crate::{Command, Reply};
+use crate::operation::{Completed, Declaration, Operation, Reply};
+use crate::view::{AccountView, TransferView, UsageView};
+use crate::{Actor, ListAccounts, ListTransfers, ListUsage, Operations};
 
 /// The exported table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,52 @@ pub enum Format {
     Csv,
     /// One JSON object per line.
     Jsonl,
+}
+
+/// The command for one page of an export.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExportPage {
+    /// The accounts to export.
+    Accounts(ListAccounts),
+    Transfers(ListTransfers),
+    Usage(ListUsage),
+}
+
+/// The rows of one page of an export.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExportRows {
+    /// The accounts to export.
+    Accounts(Vec<AccountView>),
+    Transfers(Vec<TransferView>),
+    Usage(Vec<UsageView>),
+}
+
+impl Reply for ExportRows {}
+
+impl Operation for ExportPage {
+    const NAME: &'static str = "export_page";
+    type Reply = ExportRows;
+
+    fn declaration(&self) -> Declaration {
+        match self {
+            Self::Accounts(accounts) => accounts.declaration(),
+            Self::Transfers(page) => page.declaration(),
+            Self::Usage(page) => page.declaration(),
+        }
+    }
+
+    async fn execute(self, operations: &Operations, actor: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let rows = match self {
+            Self::Accounts(accounts) => {
+                ExportRows::Accounts(accounts.execute(operations, actor).await?.reply)
+            }
+            Self::Transfers(page) => ExportRows::Transfers(page.execute(operations, actor).await?.reply),
+            Self::Usage(page) => ExportRows::Usage(page.execute(operations, actor).await?.reply),
+        };
+        Ok(rows.into())
+    }
 }
 
 /// An export: a sequence of commands, each created from the reply to the previous one.
@@ -58,60 +106,55 @@ impl Export {
         }
     }
 
-    /// Returns the first command to execute.
-    pub fn first(&self) -> Command {
+    /// Returns the command for the first page.
+    pub fn first(&self) -> ExportPage {
         match self.account {
             Some(account) => self.page(account, None),
-            None => Command::ListAccounts {
-                after: None,
-                limit: None,
-                name: None,
-            },
+            None => ExportPage::Accounts(ListAccounts::default()),
         }
     }
 
-    /// Returns the rows of a reply in the output format, and the next command; `None` after the
-    /// last page.
-    pub fn take(&mut self, reply: &Reply) -> Result<(Vec<u8>, Option<Command>), Error> {
-        let (rows, account) = match reply {
-            Reply::Accounts(found) => {
+    /// Returns the rows of a page in the output format, and the command for the next page; `None`
+    /// after the last page.
+    pub fn take(&mut self, page: &ExportRows) -> Result<(Vec<u8>, Option<ExportPage>), Error> {
+        let (rows, account) = match page {
+            ExportRows::Accounts(found) => {
                 self.accounts = found.iter().rev().map(|account| account.id).collect();
                 (Vec::new(), None)
             }
-            Reply::Transfers(page) => (self.written(page)?, page.last().map(|row| row.account_id)),
-            Reply::UsageRows(page) => (self.written(page)?, page.last().map(|row| row.account_id)),
-            _ => return Err(Error::internal("unexpected reply to a command")),
+            ExportRows::Transfers(rows) => (self.written(rows)?, rows.last().map(|row| row.account_id)),
+            ExportRows::Usage(rows) => (self.written(rows)?, rows.last().map(|row| row.account_id)),
         };
         let next = match account {
-            Some(account) => Some(self.page(account, Some(reply))),
+            Some(account) => Some(self.page(account, Some(page))),
             None => self.accounts.pop().map(|account| self.page(account, None)),
         };
         Ok((rows, next))
     }
 
-    /// Returns the command for the page after the page in `after`.
-    fn page(&self, account: AccountId, after: Option<&Reply>) -> Command {
+    /// Returns the command for the page after `previous`.
+    fn page(&self, account: AccountId, previous: Option<&ExportRows>) -> ExportPage {
         let (from, to) = (self.from, self.to);
         match self.kind {
-            Kind::Transfers => Command::ListTransfers {
+            Kind::Transfers => ExportPage::Transfers(ListTransfers {
                 account,
                 from,
                 to,
-                after: match after {
-                    Some(Reply::Transfers(page)) => page.last().cloned().map(Box::new),
+                after: match previous {
+                    Some(ExportRows::Transfers(rows)) => rows.last().cloned().map(Box::new),
                     _ => None,
                 },
-            },
-            Kind::Usage => Command::ListUsage {
+            }),
+            Kind::Usage => ExportPage::Usage(ListUsage {
                 account,
                 from,
                 to,
-                after: match after {
-                    Some(Reply::UsageRows(page)) => page.last().map(|row| row.id),
+                after: match previous {
+                    Some(ExportRows::Usage(rows)) => rows.last().map(|row| row.id),
                     _ => None,
                 },
                 limit: None,
-            },
+            }),
         }
     }
 

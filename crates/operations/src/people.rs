@@ -1,117 +1,253 @@
 //! Commands on administrators, the audit log and the members of accounts.
 
+use serde::{Deserialize, Serialize};
 use serde_json::to_value;
 use tollgate_storage::{AuditFilter, Member, MemberRole, Role, StorageErrorKind};
-use tollgate_types::{AccountId, AdminId, AuditId, Error, ErrorCode, MemberId};
+use tollgate_types::{AccountId, AdminId, AuditId, Error, ErrorCode, MemberId, Timestamp};
 
-use crate::Operations;
 use crate::accounts::{find, no_such_account};
-use crate::audited::CommandResult;
-use crate::view::Reply;
+use crate::operation::{Completed, Declaration, Operation};
+use crate::permission::Permission;
 use crate::view::admin::{AdminView, AuditView, CreatedAdminView, MemberView};
+use crate::{Actor, Operations};
 
-fn invalid(param: &str, message: &str) -> Error {
-    Error::new(ErrorCode::InvalidParameter, message).with_param(param)
+/// Creates an administrator and returns its token.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CreateAdmin {
+    /// Name in the audit log.
+    pub name: String,
+    /// `viewer`, `support`, `billing` or `owner`.
+    pub role: String,
 }
 
-pub(crate) async fn create_admin(operations: &Operations, name: String, role: &str) -> Result<Reply, Error> {
-    let message = "'role' must be 'viewer', 'support', 'billing' or 'owner'.";
-    let role = Role::parse(role).ok_or_else(|| invalid("role", message))?;
-    let (admin, token) = operations.admins.create(&name, role).await?;
-    Ok(Reply::CreatedAdmin(CreatedAdminView {
-        id: admin.id,
-        name: admin.name,
-        role: admin.role.as_str().to_owned(),
-        token: token.reveal().to_owned(),
-    }))
+impl Operation for CreateAdmin {
+    const NAME: &'static str = "create_admin";
+    const NEEDS_DATA: bool = false;
+
+    type Reply = CreatedAdminView;
+
+    fn declaration(&self) -> Declaration {
+        let name: String = self.name.chars().take(64).collect();
+        Declaration::change("admin.create", Permission::Admins).of_object(name)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let message = "'role' must be 'viewer', 'support', 'billing' or 'owner'.";
+        let role = Role::parse(&self.role).ok_or_else(|| invalid("role", message))?;
+        let (admin, token) = operations.admins.create(&self.name, role).await?;
+        let view = CreatedAdminView {
+            id: admin.id,
+            name: admin.name,
+            role: admin.role.as_str().to_owned(),
+            token: token.reveal().to_owned(),
+        };
+        Ok(view.into())
+    }
 }
 
-pub(crate) async fn list_admins(operations: &Operations) -> Result<Reply, Error> {
-    let admins = operations.admins.list().await?;
-    Ok(Reply::Admins(admins.iter().map(AdminView::of).collect()))
+/// Lists the administrators.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListAdmins;
+
+impl Operation for ListAdmins {
+    const NAME: &'static str = "list_admins";
+    type Reply = Vec<AdminView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read()
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let admins = operations.admins.list().await?;
+        Ok(admins.iter().map(AdminView::of).collect::<Vec<_>>().into())
+    }
 }
 
-pub(crate) async fn revoke_admin(operations: &Operations, id: AdminId) -> Result<Reply, Error> {
-    let admin = operations.admins.revoke(id).await?;
-    Ok(Reply::Admin(AdminView::of(&admin)))
+/// Revokes an administrator permanently.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RevokeAdmin {
+    pub id: AdminId,
+}
+
+impl Operation for RevokeAdmin {
+    const NAME: &'static str = "revoke_admin";
+    type Reply = AdminView;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::change("admin.revoke", Permission::Admins).of_object(self.id)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let admin = operations.admins.revoke(self.id).await?;
+        Ok(AdminView::of(&admin).into())
+    }
 }
 
 /// Returns a page of the audit log, newest first.
-pub(crate) async fn audit_log(
-    operations: &Operations,
-    filter: AuditFilter,
-    before: Option<AuditId>,
-    limit: u32,
-) -> Result<Reply, Error> {
-    let entries = operations.storage.audit_log.list(filter, before, limit).await;
-    let entries = entries.map_err(Error::internal)?;
-    Ok(Reply::Audit(entries.into_iter().map(AuditView::of).collect()))
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListAudit {
+    /// Account that the entries concern; `None` for all.
+    pub account: Option<AccountId>,
+    /// Name of the actor; `None` for all.
+    pub actor: Option<String>,
+    /// Action, such as `credits.grant`; `None` for all.
+    pub action: Option<String>,
+    /// Start of the time range, inclusive.
+    pub since: Option<Timestamp>,
+    /// Last entry of the previous page.
+    pub before: Option<AuditId>,
+    /// Maximum number of entries to return.
+    pub limit: u32,
 }
 
-pub(crate) async fn list_members(operations: &Operations, account: AccountId) -> Result<Reply, Error> {
-    find(operations, account).await?;
-    let members = operations
-        .storage
-        .members
-        .list(account)
-        .await
-        .map_err(Error::internal)?;
-    Ok(Reply::Members(members.iter().map(MemberView::of).collect()))
+impl Operation for ListAudit {
+    const NAME: &'static str = "list_audit";
+    type Reply = Vec<AuditView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read()
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let filter = AuditFilter {
+            account: self.account,
+            actor: self.actor,
+            action: self.action,
+            since: self.since,
+        };
+        let audit_log = &operations.storage.audit_log;
+        let entries = audit_log.list(filter, self.before, self.limit).await;
+        let entries = entries.map_err(Error::internal)?.into_iter();
+        Ok(entries.map(AuditView::of).collect::<Vec<_>>().into())
+    }
 }
 
-pub(crate) async fn add_member(
-    operations: &Operations,
-    account: AccountId,
-    email: &str,
-    role: &str,
-) -> Result<Reply, Error> {
-    let now = operations.clock.now();
-    let member = Member {
-        id: MemberId::from_u128(operations.ids.next(now)),
-        account,
-        email: address(email)?,
-        role: member_role(role)?,
-        created_at: now,
-    };
-    let added = operations.storage.members.add(member.clone()).await;
-    added.map_err(|error| match error.kind {
-        StorageErrorKind::Conflict => {
-            let message = "The account already has a member with this address.";
-            Error::new(ErrorCode::Conflict, message).with_param("email")
-        }
-        _ => no_such_account(error),
-    })?;
-    Ok(Reply::Member(MemberView::of(&member)))
+/// Lists the members of an account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListMembers {
+    pub account: AccountId,
 }
 
-pub(crate) async fn set_member_role(
-    operations: &Operations,
-    account: AccountId,
-    id: MemberId,
-    role: &str,
-) -> Result<CommandResult, Error> {
-    let role = member_role(role)?;
-    let before = operations.storage.members.set_role(account, id, role).await;
-    let before = before.map_err(not_changed)?;
-    Ok(CommandResult {
-        before: to_value(MemberView::of(&before)).ok(),
-        is_gone: false,
-        reply: Reply::Member(MemberView::of(&Member { role, ..before })),
-    })
+impl Operation for ListMembers {
+    const NAME: &'static str = "list_members";
+    type Reply = Vec<MemberView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read().of_account(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        find(operations, self.account).await?;
+        let members = operations.storage.members.list(self.account).await;
+        let members = members.map_err(Error::internal)?;
+        Ok(members.iter().map(MemberView::of).collect::<Vec<_>>().into())
+    }
 }
 
-pub(crate) async fn remove_member(
-    operations: &Operations,
-    account: AccountId,
-    id: MemberId,
-) -> Result<CommandResult, Error> {
-    let removed = operations.storage.members.remove(account, id).await;
-    let removed = removed.map_err(not_changed)?;
-    Ok(CommandResult {
-        before: to_value(MemberView::of(&removed)).ok(),
-        is_gone: true,
-        reply: Reply::Member(MemberView::of(&removed)),
-    })
+/// Adds a member to an account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AddMember {
+    pub account: AccountId,
+    /// E-mail address of the member.
+    pub email: String,
+    /// `owner`, `admin`, `member` or `viewer`.
+    pub role: String,
+}
+
+impl Operation for AddMember {
+    const NAME: &'static str = "add_member";
+    type Reply = MemberView;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::change("member.add", Permission::Members).extending(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let now = operations.clock.now();
+        let member = Member {
+            id: MemberId::from_u128(operations.ids.next(now)),
+            account: self.account,
+            email: address(&self.email)?,
+            role: member_role(&self.role)?,
+            created_at: now,
+        };
+        let added = operations.storage.members.add(member.clone()).await;
+        added.map_err(|error| match error.kind {
+            StorageErrorKind::Conflict => {
+                let message = "The account already has a member with this address.";
+                Error::new(ErrorCode::Conflict, message).with_param("email")
+            }
+            _ => no_such_account(error),
+        })?;
+        Ok(MemberView::of(&member).into())
+    }
+}
+
+/// Changes the role of a member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SetMemberRole {
+    pub account: AccountId,
+    /// Id of the member.
+    pub id: MemberId,
+    /// `owner`, `admin`, `member` or `viewer`.
+    pub role: String,
+}
+
+impl Operation for SetMemberRole {
+    const NAME: &'static str = "set_member_role";
+    type Reply = MemberView;
+
+    fn declaration(&self) -> Declaration {
+        let declared = Declaration::change("member.change", Permission::Members);
+        declared.of_account(self.account).of_object(self.id)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let role = member_role(&self.role)?;
+        let before = operations
+            .storage
+            .members
+            .set_role(self.account, self.id, role)
+            .await;
+        let before = before.map_err(not_changed)?;
+        Ok(Completed {
+            before: to_value(MemberView::of(&before)).ok(),
+            is_removal: false,
+            reply: MemberView::of(&Member { role, ..before }),
+        })
+    }
+}
+
+/// Removes a member from an account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RemoveMember {
+    pub account: AccountId,
+    /// Id of the member.
+    pub id: MemberId,
+}
+
+impl Operation for RemoveMember {
+    const NAME: &'static str = "remove_member";
+    type Reply = MemberView;
+
+    fn declaration(&self) -> Declaration {
+        let declared = Declaration::change("member.remove", Permission::Members);
+        declared.of_account(self.account).of_object(self.id)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let removed = operations.storage.members.remove(self.account, self.id).await;
+        let removed = removed.map_err(not_changed)?;
+        Ok(Completed {
+            before: to_value(MemberView::of(&removed)).ok(),
+            is_removal: true,
+            reply: MemberView::of(&removed),
+        })
+    }
+}
+
+fn invalid(param: &str, message: &str) -> Error {
+    Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 
 fn not_changed(error: tollgate_storage::StorageError) -> Error {

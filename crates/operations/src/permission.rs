@@ -1,10 +1,7 @@
-//! Permissions: the table of roles, and the permissions that each command requires.
+//! Permissions of administrators: the table of roles.
 
 use tollgate_storage::Role;
 use tollgate_types::{Error, ErrorCode};
-
-use crate::alerts::AlertCommand;
-use crate::{AccountUpdate, Command};
 
 /// A permission that commands require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +73,10 @@ impl Permission {
         }
     }
 
-    /// Checks that the role has all permissions that the command requires.
-    pub(crate) fn check(role: Role, command: &Command) -> Result<(), Error> {
+    /// Checks that the role has all required permissions.
+    pub(crate) fn check(role: Role, required: &[Permission]) -> Result<(), Error> {
         let has = Permission::of(role);
-        let missing = required(command)
-            .into_iter()
-            .find(|required| !has.contains(required));
+        let missing = required.iter().find(|required| !has.contains(required));
         missing.map_or(Ok(()), |missing| {
             let message = format!("The role '{}' may not {}.", role.as_str(), missing.what());
             Err(Error::new(ErrorCode::PermissionDenied, message))
@@ -89,83 +84,9 @@ impl Permission {
     }
 }
 
-/// Returns all permissions that the command requires.
-fn required(command: &Command) -> Vec<Permission> {
-    match command {
-        Command::ChangeAccount { change, .. } => required_for_change(change),
-        Command::CreateAccount { .. } | Command::AdvanceClock { .. } | Command::CloseAccount { .. } => {
-            vec![Permission::Accounts]
-        }
-        Command::CreateKey { .. } | Command::ChangeKey { .. } | Command::RevokeKey { .. } => {
-            vec![Permission::Keys]
-        }
-        Command::Grant { .. } | Command::RefundGrant { .. } => vec![Permission::Grants],
-        Command::Refund { .. } => vec![Permission::Refunds],
-        Command::Subscribe { .. }
-        | Command::OpenSubscription { .. }
-        | Command::ChangeSubscription { .. }
-        | Command::ChangePlan { .. } => vec![Permission::Plans],
-        Command::TopUps { action } if action.changes() => vec![Permission::Grants],
-        // The replies to `Set` and `Show` contain the signing secret of the account's webhooks.
-        Command::Alerts { action } if !matches!(action, AlertCommand::List { .. }) => {
-            vec![Permission::Accounts]
-        }
-        Command::AddMember { .. } | Command::SetMemberRole { .. } | Command::RemoveMember { .. } => {
-            vec![Permission::Members]
-        }
-        Command::CreateAdmin { .. } | Command::RevokeAdmin { .. } => vec![Permission::Admins],
-        Command::CheckPrices { force: true, .. } => vec![Permission::Prices],
-        Command::ListAccounts { .. }
-        | Command::ShowAccount { .. }
-        | Command::ListKeys { .. }
-        | Command::ListLots { .. }
-        | Command::ListBatches { .. }
-        | Command::ShowBatch { .. }
-        | Command::ShowBalance { .. }
-        | Command::ListPlans
-        | Command::ListSubscriptions { .. }
-        | Command::ShowSubscription { .. }
-        | Command::ListTransfers { .. }
-        | Command::ListUsage { .. }
-        | Command::ShowStatement { .. }
-        | Command::ListModels
-        | Command::ListMembers { .. }
-        | Command::ListAdmins
-        | Command::ListPrices
-        | Command::ListProviders
-        | Command::ShowServer
-        | Command::ShowPrices { .. }
-        | Command::CheckPrices { force: false, .. }
-        | Command::ListAudit { .. }
-        | Command::TopUps { .. }
-        | Command::Alerts { .. }
-        | Command::AuditLedger { .. }
-        | Command::ShowReceipt { .. }
-        | Command::CheckLedger { .. } => vec![Permission::Read],
-    }
-}
-
-/// Returns the permissions that an account update requires, one for each kind of changed field. An
-/// empty update requires [`Permission::Limits`].
-fn required_for_change(change: &AccountUpdate) -> Vec<Permission> {
-    let mut required = Vec::new();
-    if change.name.is_some() {
-        required.push(Permission::Accounts);
-    }
-    if change.suspended.is_some() {
-        required.push(Permission::Suspend);
-    }
-    if change.sets_limits() || required.is_empty() {
-        required.push(Permission::Limits);
-    }
-    required
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NewLimit;
-    use tollgate_types::AccountId;
 
     #[test]
     fn every_role_has_the_permissions_of_a_viewer() {
@@ -174,33 +95,6 @@ mod tests {
         }
         for permission in Permission::ALL {
             assert!(Permission::of(Role::Owner).contains(&permission));
-        }
-    }
-
-    #[test]
-    fn each_part_of_a_change_needs_its_permission() {
-        let change = |name: bool, suspended: bool, limit: bool| Command::ChangeAccount {
-            id: AccountId::from_u128(1),
-            change: AccountUpdate {
-                name: name.then(|| "x".to_owned()),
-                suspended: suspended.then_some(true),
-                rpm: limit.then_some(NewLimit::Default),
-                ..AccountUpdate::default()
-            },
-        };
-        for (name, suspended, limit, support, owner) in [
-            (false, false, false, true, true),
-            (true, false, false, false, true),
-            (false, true, true, true, true),
-            (true, true, true, false, true),
-        ] {
-            let command = change(name, suspended, limit);
-            assert_eq!(Permission::check(Role::Support, &command).is_ok(), support);
-            assert_eq!(Permission::check(Role::Owner, &command).is_ok(), owner);
-            for role in [Role::Viewer, Role::Billing] {
-                let error = Permission::check(role, &command).unwrap_err();
-                assert_eq!(error.code, ErrorCode::PermissionDenied);
-            }
         }
     }
 }

@@ -4,17 +4,18 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tollgate_catalog::lint::{Jump, jumps};
 use tollgate_catalog::{COMPOSITION, Model, Snapshot, composition_version, price_version};
 use tollgate_storage::{PriceChange, PriceRecord};
 use tollgate_types::{AuditId, Credits, Error, ErrorCode, PriceVersion, Prices, Timestamp};
 
-use crate::Actor;
-use crate::Operations;
 use crate::audited::{AuditRecord, write_audit_record};
-use crate::view::Reply;
+use crate::operation::{Completed, Declaration, Operation};
+use crate::permission::Permission;
 use crate::view::prices::{MovedView, PriceChangeView, PriceCheckView, PriceView};
+use crate::{Actor, Operations};
 
 /// Maximum number of listed price changes.
 const MAX_HISTORY: u32 = 100;
@@ -37,25 +38,54 @@ pub fn tables(snapshot: &Snapshot) -> BTreeMap<String, PriceTable> {
         .collect()
 }
 
-pub(crate) async fn list(operations: &Operations) -> Result<Reply, Error> {
-    let records = operations
-        .storage
-        .prices
-        .active()
-        .await
-        .map_err(Error::internal)?;
-    Ok(Reply::Prices(records.iter().map(PriceView::of).collect()))
+/// Lists the current prices of all models.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListPrices;
+
+impl Operation for ListPrices {
+    const NAME: &'static str = "list_prices";
+    type Reply = Vec<PriceView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read()
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let records = operations
+            .storage
+            .prices
+            .active()
+            .await
+            .map_err(Error::internal)?;
+        Ok(records.iter().map(PriceView::of).collect::<Vec<_>>().into())
+    }
 }
 
-pub(crate) async fn history(operations: &Operations, model: &str) -> Result<Reply, Error> {
-    let changes = operations.storage.prices.history(model, MAX_HISTORY).await;
-    let changes = changes.map_err(Error::internal)?;
-    if changes.is_empty() {
-        let message = "No prices are recorded for a model of this name.";
-        return Err(Error::new(ErrorCode::NotFound, message));
+/// Returns the price changes of a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShowPrices {
+    /// Id of the model.
+    pub model: String,
+}
+
+impl Operation for ShowPrices {
+    const NAME: &'static str = "show_prices";
+    type Reply = Vec<PriceChangeView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read()
     }
-    let view = |(change, record): &(PriceChange, PriceRecord)| PriceChangeView::of(change, record);
-    Ok(Reply::PriceHistory(changes.iter().map(view).collect()))
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let changes = operations.storage.prices.history(&self.model, MAX_HISTORY).await;
+        let changes = changes.map_err(Error::internal)?;
+        if changes.is_empty() {
+            let message = "No prices are recorded for a model of this name.";
+            return Err(Error::new(ErrorCode::NotFound, message));
+        }
+        let view = |(change, record): &(PriceChange, PriceRecord)| PriceChangeView::of(change, record);
+        Ok(changes.iter().map(view).collect::<Vec<_>>().into())
+    }
 }
 
 /// A model whose proposed prices differ from the current ones.
@@ -113,40 +143,57 @@ async fn moved(
 
 /// Compares proposed prices with the current ones. With `force`, applies them, regardless of the
 /// size of the changes.
-pub(crate) async fn check(
-    operations: &Operations,
-    actor: &str,
-    proposed: BTreeMap<String, PriceTable>,
-    force: bool,
-) -> Result<Reply, Error> {
-    let mut parsed = Vec::new();
-    for (model, named) in proposed {
-        let prices = named
-            .into_iter()
-            .try_fold(Prices::default(), |prices, (name, price)| {
-                prices.with_named(&name, price)
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CheckPrices {
+    /// Proposed prices by model id.
+    pub proposed: BTreeMap<String, PriceTable>,
+    /// Whether to apply the proposed prices.
+    pub force: bool,
+}
+
+impl Operation for CheckPrices {
+    const NAME: &'static str = "check_prices";
+    type Reply = PriceCheckView;
+
+    fn declaration(&self) -> Declaration {
+        match self.force {
+            true => Declaration::change("prices.force", Permission::Prices),
+            false => Declaration::read(),
+        }
+    }
+
+    async fn execute(self, operations: &Operations, actor: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let mut parsed = Vec::new();
+        for (model, named) in self.proposed {
+            let prices = named
+                .into_iter()
+                .try_fold(Prices::default(), |prices, (name, price)| {
+                    prices.with_named(&name, price)
+                });
+            let prices =
+                prices.map_err(|error| Error::new(ErrorCode::InvalidParameter, error.to_string()))?;
+            parsed.push((model, prices));
+        }
+        let moved = moved(operations, parsed.into_iter()).await?;
+        let changes: Vec<MovedView> = moved.iter().map(MovedPrice::view).collect();
+        let clean = changes.iter().all(|change| change.jumps.is_empty());
+        if self.force {
+            let now = operations.clock.now();
+            let records = moved.iter().map(|moved| PriceRecord {
+                version: moved.version,
+                model: moved.model.clone(),
+                prices: moved.after,
+                created_at: now,
             });
-        let prices = prices.map_err(|error| Error::new(ErrorCode::InvalidParameter, error.to_string()))?;
-        parsed.push((model, prices));
+            store_prices(operations, actor.name(), records.collect(), &moved).await?;
+        }
+        let view = PriceCheckView {
+            clean,
+            forced: self.force,
+            changes,
+        };
+        Ok(view.into())
     }
-    let moved = moved(operations, parsed.into_iter()).await?;
-    let changes: Vec<MovedView> = moved.iter().map(MovedPrice::view).collect();
-    let clean = changes.iter().all(|change| change.jumps.is_empty());
-    if force {
-        let now = operations.clock.now();
-        let records = moved.iter().map(|moved| PriceRecord {
-            version: moved.version,
-            model: moved.model.clone(),
-            prices: moved.after,
-            created_at: now,
-        });
-        store_prices(operations, actor, records.collect(), &moved).await?;
-    }
-    Ok(Reply::PriceCheck(PriceCheckView {
-        clean,
-        forced: force,
-        changes,
-    }))
 }
 
 /// Stores the prices of a snapshot and makes them current, so that every charge can be traced to

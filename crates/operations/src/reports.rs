@@ -1,15 +1,17 @@
 //! Reports: pages of the ledger and of usage for exports, and monthly statements.
 
+use serde::{Deserialize, Serialize};
 use tollgate_billing::statement::{self, Month, Position};
 use tollgate_catalog::composition_version;
 use tollgate_storage::audit::Leg;
 use tollgate_storage::report::{Span, TransferCursor};
 use tollgate_storage::{UsageFilter, UsagePage};
-use tollgate_types::{AccountId, Credits, Error, ErrorCode, HoldId};
+use tollgate_types::{AccountId, Credits, Error, ErrorCode, HoldId, Timestamp};
 
-use crate::Operations;
-use crate::accounts::time_of;
+use crate::accounts::{find, time_of};
+use crate::operation::{Completed, Declaration, Operation};
 use crate::view::{ChargeView, StatementView, TransferView, UsageView};
+use crate::{Actor, Operations};
 
 /// Maximum number of rows per page.
 const PAGE: u32 = 500;
@@ -18,9 +20,100 @@ fn invalid(param: &str, message: &str) -> Error {
     Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 
+/// Returns a page of an account's transfers, ordered by entry id and leg.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListTransfers {
+    pub account: AccountId,
+    /// Start of the time range, inclusive.
+    pub from: Option<Timestamp>,
+    /// End of the time range, exclusive.
+    pub to: Option<Timestamp>,
+    /// Last transfer of the previous page.
+    pub after: Option<Box<TransferView>>,
+}
+
+impl Operation for ListTransfers {
+    const NAME: &'static str = "list_transfers";
+    type Reply = Vec<TransferView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read().of_account(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        find(operations, self.account).await?;
+        let span = Span {
+            from: self.from,
+            to: self.to,
+        };
+        Ok(transfers(operations, self.account, span, self.after)
+            .await?
+            .into())
+    }
+}
+
+/// Returns a page of an account's usage rows, newest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListUsage {
+    pub account: AccountId,
+    /// Start of the time range, inclusive.
+    pub from: Option<Timestamp>,
+    /// End of the time range, exclusive.
+    pub to: Option<Timestamp>,
+    /// Last row of the previous page.
+    pub after: Option<HoldId>,
+    /// Page size; `None` for the page size of exports.
+    #[serde(default)]
+    pub limit: Option<u32>,
+}
+
+impl Operation for ListUsage {
+    const NAME: &'static str = "list_usage";
+    type Reply = Vec<UsageView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read().of_account(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        find(operations, self.account).await?;
+        let span = Span {
+            from: self.from,
+            to: self.to,
+        };
+        let page = UsagePage {
+            after: self.after,
+            limit: self.limit.unwrap_or(PAGE),
+        };
+        Ok(usage(operations, self.account, span, page).await?.into())
+    }
+}
+
+/// Returns the balances and movements of an account in one month.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShowStatement {
+    pub account: AccountId,
+    /// Month, such as `2026-11`.
+    pub month: String,
+}
+
+impl Operation for ShowStatement {
+    const NAME: &'static str = "show_statement";
+    type Reply = StatementView;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read().of_account(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        find(operations, self.account).await?;
+        Ok(statement(operations, self.account, self.month).await?.into())
+    }
+}
+
 /// Returns up to 500 transfers of the account in `span`, sorted by entry id and leg, after the
 /// position of `after`.
-pub(crate) async fn transfers(
+async fn transfers(
     operations: &Operations,
     account: AccountId,
     span: Span,
@@ -42,22 +135,18 @@ pub(crate) async fn transfers(
     Ok(page.iter().map(|row| TransferView::of(account, row)).collect())
 }
 
-/// Returns up to `limit` usage rows of the account in `span`, 500 by default, newest first, after
-/// the row `after`.
-pub(crate) async fn usage(
+/// Returns a page of the usage rows of the account in `span`, newest first.
+async fn usage(
     operations: &Operations,
     account: AccountId,
     span: Span,
-    after: Option<HoldId>,
-    limit: Option<u32>,
+    page: UsagePage,
 ) -> Result<Vec<UsageView>, Error> {
     let filter = UsageFilter {
         from: span.from,
         to: span.to,
         ..UsageFilter::default()
     };
-    let limit = limit.unwrap_or(PAGE);
-    let page = UsagePage { after, limit };
     let rows = operations.storage.usage.list(account, filter, page).await;
     let mut views = Vec::new();
     for row in &rows.map_err(Error::internal)? {
@@ -72,7 +161,7 @@ pub(crate) async fn usage(
 }
 
 /// Returns the statement of an account for one month. Fails if the month has not started.
-pub(crate) async fn statement(
+async fn statement(
     operations: &Operations,
     account: AccountId,
     month: String,

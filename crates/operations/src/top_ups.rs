@@ -6,9 +6,10 @@ use tollgate_storage::{AutoTopUp, TopUp};
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, TopUpId};
 use utoipa::ToSchema;
 
-use crate::Operations;
 use crate::accounts::{find, no_such_account};
-use crate::view::Reply;
+use crate::operation::{Completed, Declaration, Operation};
+use crate::permission::Permission;
+use crate::{Actor, Operations};
 
 /// Default number of top-ups per page.
 const PAGE: u32 = 200;
@@ -16,66 +17,189 @@ const PAGE: u32 = 200;
 /// Advice in errors about accounts that cannot buy credits.
 const GRANT_HINT: &str = "use `tollgate credits grant` instead";
 
-/// An action on top-ups.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-pub enum TopUpAction {
-    /// Creates a checkout page for credits.
-    Open {
-        /// Account that receives the credits.
-        account: AccountId,
-        /// Number of credits to sell.
-        credits: Credits,
-    },
-    /// Creates a page with the account's receipts and cards.
-    Portal { account: AccountId },
-    /// Lists top-ups, newest first.
-    List {
-        /// Account of the top-ups; `None` for all accounts.
-        account: Option<AccountId>,
-        /// Id of the last top-up of the previous page.
-        #[serde(default)]
-        before: Option<TopUpId>,
-        /// Page size; `None` for 200.
-        #[serde(default)]
-        limit: Option<u32>,
-    },
-    /// Returns the automatic top-up of an account.
-    ShowAuto { account: AccountId },
-    /// Sets the automatic top-up of an account.
-    SetAuto {
-        account: AccountId,
-        /// Threshold in credits. A top-up starts when the available credits, without plan
-        /// allowances, are below it.
-        below: Credits,
-        /// Number of credits that each automatic top-up buys.
-        amount: Credits,
-        /// Maximum number of credits that automatic top-ups buy per calendar month (UTC).
-        monthly_limit: Credits,
-    },
-    /// Checks all balances now and runs due top-ups.
-    FillUp,
-    /// Removes the automatic top-up of an account.
-    StopAuto { account: AccountId },
+/// Creates a checkout page for credits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpenTopUp {
+    /// Account that receives the credits.
+    pub account: AccountId,
+    /// Number of credits to sell.
+    pub credits: Credits,
 }
 
-impl TopUpAction {
-    /// Whether the action changes data here or at the payment provider.
-    pub(crate) fn changes(&self) -> bool {
-        self.audit_record().is_some()
+impl Operation for OpenTopUp {
+    const NAME: &'static str = "open_top_up";
+    type Reply = PageView;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::change("top_up.open", Permission::Grants).extending(self.account)
     }
 
-    /// Returns the action name for the audit log and the account; `None` for actions that only
-    /// read.
-    pub(crate) fn audit_record(&self) -> Option<(&'static str, Option<AccountId>)> {
-        match self {
-            TopUpAction::Open { account, .. } => Some(("top_up.open", Some(*account))),
-            TopUpAction::Portal { account } => Some(("top_up.portal", Some(*account))),
-            TopUpAction::SetAuto { account, .. } => Some(("top_up.set_auto", Some(*account))),
-            TopUpAction::StopAuto { account } => Some(("top_up.stop_auto", Some(*account))),
-            TopUpAction::FillUp => Some(("top_up.fill_up", None)),
-            TopUpAction::List { .. } | TopUpAction::ShowAuto { .. } => None,
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        check_time(operations, self.account, GRANT_HINT).await?;
+        let opened = seller(operations)?.open(self.account, self.credits).await?;
+        let view = PageView {
+            url: opened.url,
+            top_up: Some(TopUpView::of(&opened.top_up)),
+            subscription: None,
+        };
+        Ok(view.into())
+    }
+}
+
+/// Creates a page with the account's receipts and cards.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpenPortal {
+    pub account: AccountId,
+}
+
+impl Operation for OpenPortal {
+    const NAME: &'static str = "open_portal";
+    type Reply = PageView;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::change("top_up.portal", Permission::Grants).extending(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let view = PageView {
+            url: seller(operations)?.open_portal(self.account).await?,
+            top_up: None,
+            subscription: None,
+        };
+        Ok(view.into())
+    }
+}
+
+/// Lists top-ups, newest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListTopUps {
+    /// Account of the top-ups; `None` for all accounts.
+    pub account: Option<AccountId>,
+    /// Id of the last top-up of the previous page.
+    #[serde(default)]
+    pub before: Option<TopUpId>,
+    /// Page size; `None` for 200.
+    #[serde(default)]
+    pub limit: Option<u32>,
+}
+
+impl Operation for ListTopUps {
+    const NAME: &'static str = "list_top_ups";
+    type Reply = Vec<TopUpView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read()
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        if let Some(account) = self.account {
+            find(operations, account).await?;
         }
+        let limit = self.limit.unwrap_or(PAGE);
+        let found = operations
+            .storage
+            .top_ups
+            .list(self.account, self.before, limit)
+            .await;
+        let found = found.map_err(Error::internal)?;
+        Ok(found.iter().map(TopUpView::of).collect::<Vec<_>>().into())
+    }
+}
+
+/// Returns the automatic top-up of an account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShowAutoTopUp {
+    pub account: AccountId,
+}
+
+impl Operation for ShowAutoTopUp {
+    const NAME: &'static str = "show_auto_top_up";
+    type Reply = Option<AutoView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read().of_account(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        find(operations, self.account).await?;
+        let auto = operations.storage.top_ups.auto(self.account).await;
+        Ok(auto.map_err(Error::internal)?.map(AutoView::from).into())
+    }
+}
+
+/// Sets the automatic top-up of an account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SetAutoTopUp {
+    pub account: AccountId,
+    /// Threshold in credits. A top-up starts when the available credits, without plan allowances,
+    /// are below it.
+    pub below: Credits,
+    /// Number of credits that each automatic top-up buys.
+    pub amount: Credits,
+    /// Maximum number of credits that automatic top-ups buy per calendar month (UTC).
+    pub monthly_limit: Credits,
+}
+
+impl Operation for SetAutoTopUp {
+    const NAME: &'static str = "set_auto_top_up";
+    type Reply = AutoView;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::change("top_up.set_auto", Permission::Grants).extending(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        check_time(operations, self.account, GRANT_HINT).await?;
+        let auto = AutoTopUp {
+            account: self.account,
+            below: self.below,
+            amount: self.amount,
+            monthly_limit: self.monthly_limit,
+            failures: 0,
+        };
+        let set = seller(operations)?.set_auto(self.account, Some(auto)).await?;
+        let set = set.ok_or_else(|| Error::internal("the automatic top-up was not stored"))?;
+        Ok(AutoView::from(set).into())
+    }
+}
+
+/// Removes the automatic top-up of an account. It works without a payment provider, because sales
+/// may have been disabled since the automatic top-up was set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RemoveAutoTopUp {
+    pub account: AccountId,
+}
+
+impl Operation for RemoveAutoTopUp {
+    const NAME: &'static str = "remove_auto_top_up";
+    type Reply = Option<AutoView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::change("top_up.stop_auto", Permission::Grants).extending(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let removed = operations.storage.top_ups.set_auto(self.account, None).await;
+        removed.map_err(no_such_account)?;
+        Ok(None.into())
+    }
+}
+
+/// Checks all balances now and runs due top-ups.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunTopUps;
+
+impl Operation for RunTopUps {
+    const NAME: &'static str = "run_top_ups";
+    type Reply = ();
+
+    fn declaration(&self) -> Declaration {
+        Declaration::change("top_up.fill_up", Permission::Grants)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        seller(operations)?.fill_up().await;
+        Ok(().into())
     }
 }
 
@@ -193,76 +317,6 @@ impl From<AutoTopUp> for AutoView {
             amount: auto.amount,
             monthly_limit: auto.monthly_limit,
             failures: auto.failures,
-        }
-    }
-}
-
-pub(crate) async fn execute(operations: &Operations, action: TopUpAction) -> Result<Reply, Error> {
-    match action {
-        TopUpAction::Open { account, credits } => {
-            check_time(operations, account, GRANT_HINT).await?;
-            let opened = seller(operations)?.open(account, credits).await?;
-            Ok(Reply::Page(PageView {
-                url: opened.url,
-                top_up: Some(TopUpView::of(&opened.top_up)),
-                subscription: None,
-            }))
-        }
-        TopUpAction::Portal { account } => Ok(Reply::Page(PageView {
-            url: seller(operations)?.open_portal(account).await?,
-            top_up: None,
-            subscription: None,
-        })),
-        TopUpAction::List {
-            account,
-            before,
-            limit,
-        } => {
-            if let Some(account) = account {
-                find(operations, account).await?;
-            }
-            let limit = limit.unwrap_or(PAGE);
-            let found = operations.storage.top_ups.list(account, before, limit).await;
-            let found = found.map_err(Error::internal)?;
-            Ok(Reply::TopUps(found.iter().map(TopUpView::of).collect()))
-        }
-        TopUpAction::ShowAuto { account } => {
-            find(operations, account).await?;
-            let auto = operations
-                .storage
-                .top_ups
-                .auto(account)
-                .await
-                .map_err(Error::internal)?;
-            Ok(Reply::AutoTopUp(auto.map(AutoView::from)))
-        }
-        TopUpAction::SetAuto {
-            account,
-            below,
-            amount,
-            monthly_limit,
-        } => {
-            check_time(operations, account, GRANT_HINT).await?;
-            let auto = AutoTopUp {
-                account,
-                below,
-                amount,
-                monthly_limit,
-                failures: 0,
-            };
-            let set = seller(operations)?.set_auto(account, Some(auto)).await?;
-            Ok(Reply::AutoTopUp(set.map(AutoView::from)))
-        }
-        TopUpAction::FillUp => {
-            seller(operations)?.fill_up().await;
-            Ok(Reply::Done)
-        }
-        // This action works without a payment provider, because sales may have been disabled since
-        // the automatic top-up was set.
-        TopUpAction::StopAuto { account } => {
-            let stopped = operations.storage.top_ups.set_auto(account, None).await;
-            stopped.map_err(no_such_account)?;
-            Ok(Reply::AutoTopUp(None))
         }
     }
 }

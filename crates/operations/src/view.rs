@@ -4,11 +4,10 @@
 pub mod admin;
 pub mod prices;
 pub mod providers;
-mod recorded;
+mod replies;
 
 use std::collections::BTreeMap;
 
-use crate::receipts::{LedgerAuditView, ReceiptView};
 use serde::{Deserialize, Serialize};
 use tollgate_billing::{CheckReport, Plan};
 use tollgate_catalog::{Candidate, Model, Snapshot};
@@ -21,90 +20,6 @@ use tollgate_storage::{
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, SubscriptionId, Timestamp, Unit};
 use utoipa::ToSchema;
-
-use prices::{PriceChangeView, PriceCheckView, PriceView};
-use providers::{ProviderView, ServerView};
-
-use admin::{AdminView, AuditView, CreatedAdminView, MemberView};
-
-use crate::alerts::{AlertView, NoticeView};
-use crate::batches::BatchView;
-use crate::top_ups::{AutoView, PageView, TopUpView};
-
-/// The reply to a command. It is tagged JSON on the control socket.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "reply", content = "value")]
-pub enum Reply {
-    /// An account; with its balance for [`Command::ShowAccount`](super::Command::ShowAccount).
-    Account(AccountView),
-    Accounts(Vec<AccountView>),
-    /// A new key with its secret, which no other reply contains.
-    CreatedKey(CreatedKeyView),
-    Key(KeyView),
-    Keys(Vec<KeyView>),
-    /// Available and held credits of an account.
-    Balance(BalanceView),
-    /// The new or the repeated grant, with the resulting balance.
-    Granted(GrantedView),
-    /// Grants and refunds with their remaining credits.
-    Lots(Vec<LotView>),
-    Refund(RefundView),
-    /// Credits withdrawn from a grant.
-    Withdrawal(WithdrawalView),
-    /// A checkout or portal page of the payment provider.
-    Page(PageView),
-    /// Purchases of credits, newest first.
-    TopUps(Vec<TopUpView>),
-    /// The automatic top-up of an account; `None` if it has none.
-    AutoTopUp(Option<AutoView>),
-    /// The low-balance alert of an account; `None` if it has none.
-    Alert(Option<AlertView>),
-    /// Alert deliveries of an account, newest first.
-    Notices(Vec<NoticeView>),
-    /// The command succeeded and has no result to return.
-    Done,
-    /// Batches, newest first.
-    Batches(Vec<BatchView>),
-    Batch(Box<BatchView>),
-    /// Plans of the settings.
-    Plans(Vec<PlanView>),
-    /// A subscription; with its events for
-    /// [`Command::ShowSubscription`](super::Command::ShowSubscription).
-    Subscription(SubscriptionView),
-    Subscriptions(Vec<SubscriptionView>),
-    /// A page of transfers.
-    Transfers(Vec<TransferView>),
-    /// A page of usage rows.
-    UsageRows(Vec<UsageView>),
-    /// The statement of one account for one month.
-    Statement(Box<StatementView>),
-    /// Models of the catalog.
-    Models(Vec<ModelView>),
-    /// Result of the ledger check.
-    Check(CheckView),
-    /// Result of the ledger audit.
-    LedgerAudit(LedgerAuditView),
-    /// The charge of one call with its arithmetic.
-    Receipt(Box<ReceiptView>),
-    /// A new administrator with the token, which no other reply contains.
-    CreatedAdmin(CreatedAdminView),
-    Admin(AdminView),
-    Admins(Vec<AdminView>),
-    /// A page of the audit log.
-    Audit(Vec<AuditView>),
-    /// Configured providers with the health of their models.
-    Providers(Vec<ProviderView>),
-    /// Addresses on which the server listens.
-    Server(ServerView),
-    /// Current prices of all models.
-    Prices(Vec<PriceView>),
-    /// Price changes of one model, newest first.
-    PriceHistory(Vec<PriceChangeView>),
-    /// Differences between proposed and current prices.
-    PriceCheck(PriceCheckView),
-    Member(MemberView),
-    Members(Vec<MemberView>),
-}
 
 /// An account with its limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

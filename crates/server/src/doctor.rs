@@ -19,8 +19,8 @@ use tollgate_types::clock::SystemClock;
 use crate::assemble::{Assembled, assemble, http_client};
 use crate::config::{Config, ConfigError, start_only_keys};
 use crate::control::socket;
+use tollgate_operations::ShowServer;
 use tollgate_operations::view::providers::ServerView;
-use tollgate_operations::{Command, Reply};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -132,10 +132,7 @@ async fn running(config: &Config) -> Option<Option<ServerView>> {
     if !socket::is_served(home).await {
         return None;
     }
-    match socket::send(home, &Command::ShowServer).await {
-        Ok(Reply::Server(server)) => Some(Some(server)),
-        _ => Some(None),
-    }
+    Some(socket::send(home, &ShowServer).await.ok())
 }
 
 /// Checks the settings without opening storage or ports, to the extent that a start or reload

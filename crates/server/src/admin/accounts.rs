@@ -11,11 +11,14 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, id, perform_command};
+use super::answer::{List, id};
 use super::body::{Body, Members, Read, missing};
 use super::query;
 use tollgate_operations::view::{AccountView, CreatedKeyView, KeyView};
-use tollgate_operations::{AccountUpdate, Command};
+use tollgate_operations::{
+    AccountUpdate, AdvanceClock, ChangeAccount, ChangeKey, CloseAccount, CreateAccount, CreateKey,
+    ListAccounts, ListKeys, RevokeKey, ShowAccount,
+};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
@@ -54,12 +57,12 @@ async fn list_accounts(
     Query(query): Query<AccountsQuery>,
 ) -> Result<Json<List<AccountView>>, ApiError> {
     let limit = query::limit(query.limit)?;
-    let command = Command::ListAccounts {
+    let command = ListAccounts {
         after: query::id("after", query.after)?,
         limit: Some(limit + 1),
         name: query.name,
     };
-    let accounts = perform_command!(api, operator, command, Accounts);
+    let accounts = api.perform(&operator, command).await?;
     Ok(Json(List::page(accounts, limit)))
 }
 
@@ -92,11 +95,11 @@ async fn create_account(
     State(api): State<AdminApi>,
     Body(new): Body<NewAccount>,
 ) -> Result<Json<AccountView>, ApiError> {
-    let command = Command::CreateAccount {
+    let command = CreateAccount {
         name: new.name,
         test_clock: new.test_clock.unwrap_or_default(),
     };
-    Ok(Json(perform_command!(api, operator, command, Account)))
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Returns an account with its balance and effective limits.
@@ -112,12 +115,7 @@ async fn get_account(
     Path(account): Path<String>,
 ) -> Result<Json<AccountView>, ApiError> {
     let id = id(&account, "account")?;
-    Ok(Json(perform_command!(
-        api,
-        operator,
-        Command::ShowAccount { id },
-        Account
-    )))
+    Ok(Json(api.perform(&operator, ShowAccount { id }).await?))
 }
 
 /// Changes of an account. Omitted fields stay unchanged. A limit of null removes the override, so
@@ -189,8 +187,8 @@ async fn change_account(
     Body(change): Body<AccountUpdate>,
 ) -> Result<Json<AccountView>, ApiError> {
     let id = id(&account, "account")?;
-    let command = Command::ChangeAccount { id, change };
-    Ok(Json(perform_command!(api, operator, command, Account)))
+    let command = ChangeAccount { id, change };
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Closes a suspended account: revokes its keys and removes its personal data. The ledger, usage
@@ -207,12 +205,7 @@ async fn close_account(
     Path(account): Path<String>,
 ) -> Result<Json<AccountView>, ApiError> {
     let id = id(&account, "account")?;
-    Ok(Json(perform_command!(
-        api,
-        operator,
-        Command::CloseAccount { id },
-        Account
-    )))
+    Ok(Json(api.perform(&operator, CloseAccount { id }).await?))
 }
 
 /// New time of a test clock.
@@ -246,8 +239,8 @@ async fn advance_clock(
     Body(NewTime { to }): Body<NewTime>,
 ) -> Result<Json<AccountView>, ApiError> {
     let account = id(&account, "account")?;
-    let command = Command::AdvanceClock { account, to };
-    Ok(Json(perform_command!(api, operator, command, Account)))
+    let command = AdvanceClock { account, to };
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Lists the keys of an account, including expired and revoked ones.
@@ -263,7 +256,7 @@ async fn list_keys(
     Path(account): Path<String>,
 ) -> Result<Json<List<KeyView>>, ApiError> {
     let account = id(&account, "account")?;
-    let keys = perform_command!(api, operator, Command::ListKeys { account }, Keys);
+    let keys = api.perform(&operator, ListKeys { account }).await?;
     Ok(Json(List::whole(keys)))
 }
 
@@ -314,7 +307,7 @@ async fn create_key(
     Path(account): Path<String>,
     Body(new): Body<NewKey>,
 ) -> Result<Json<CreatedKeyView>, ApiError> {
-    let command = Command::CreateKey {
+    let command = CreateKey {
         account: id(&account, "account")?,
         name: new.name.unwrap_or_else(|| "default".to_owned()),
         expires_in_days: new.expires_in_days,
@@ -322,7 +315,7 @@ async fn create_key(
         test: new.mode == Some(KeyMode::Test),
         sync: new.sync == Some(true),
     };
-    Ok(Json(perform_command!(api, operator, command, CreatedKey)))
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Changes of a key, at least one. Omitted fields stay unchanged.
@@ -363,12 +356,12 @@ async fn change_key(
     Path(key): Path<String>,
     Body(change): Body<KeyPatch>,
 ) -> Result<Json<KeyView>, ApiError> {
-    let command = Command::ChangeKey {
+    let command = ChangeKey {
         id: id(&key, "key")?,
         compat: change.compat.map(|compat| compat.as_str().to_owned()),
         sync: change.sync,
     };
-    Ok(Json(perform_command!(api, operator, command, Key)))
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Revokes a key permanently.
@@ -384,10 +377,5 @@ async fn revoke_key(
     Path(key): Path<String>,
 ) -> Result<Json<KeyView>, ApiError> {
     let id = id(&key, "key")?;
-    Ok(Json(perform_command!(
-        api,
-        operator,
-        Command::RevokeKey { id },
-        Key
-    )))
+    Ok(Json(api.perform(&operator, RevokeKey { id }).await?))
 }

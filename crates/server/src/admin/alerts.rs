@@ -9,10 +9,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{Done, List, id, perform_command, unexpected};
+use super::answer::{Done, List, id};
 use super::body::{Body, Members, Read};
-use tollgate_operations::alerts::{AlertCommand, AlertView, NoticeView};
-use tollgate_operations::{Command, Reply};
+use tollgate_operations::alerts::{AlertView, NoticeView};
+use tollgate_operations::{ListNotices, RemoveAlert, SendAlerts, SetAlert, ShowAlert};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
@@ -35,8 +35,8 @@ async fn get_alert(
     Path(account): Path<String>,
 ) -> Result<Json<AlertView>, ApiError> {
     let account: AccountId = id(&account, "account")?;
-    let action = AlertCommand::Show { account };
-    let alert = perform_command!(api, operator, Command::Alerts { action }, Alert);
+    let command = ShowAlert { account };
+    let alert = api.perform(&operator, command).await?;
     let none = || Error::new(ErrorCode::NotFound, "The account has no alert.");
     Ok(Json(alert.ok_or_else(none)?))
 }
@@ -80,15 +80,14 @@ async fn set_alert(
     Path(account): Path<String>,
     Body(new): Body<NewAlert>,
 ) -> Result<Json<AlertView>, ApiError> {
-    let action = AlertCommand::Set {
+    let command = SetAlert {
         account: id(&account, "account")?,
         below: new.below,
         webhook: new.webhook,
         email: new.email,
         new_secret: new.new_secret.unwrap_or_default(),
     };
-    let alert = perform_command!(api, operator, Command::Alerts { action }, Alert);
-    Ok(Json(alert.ok_or_else(unexpected)?))
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Removes the alert of an account. Its pending webhook deliveries fail; pending e-mails are still
@@ -105,8 +104,8 @@ async fn remove_alert(
     Path(account): Path<String>,
 ) -> Result<Json<Done>, ApiError> {
     let account = id(&account, "account")?;
-    let action = AlertCommand::Stop { account };
-    perform_command!(api, operator, Command::Alerts { action }, Alert);
+    let command = RemoveAlert { account };
+    api.perform(&operator, command).await?;
     Ok(Json(Done { done: true }))
 }
 
@@ -123,8 +122,8 @@ async fn list_deliveries(
     Path(account): Path<String>,
 ) -> Result<Json<List<NoticeView>>, ApiError> {
     let account = id(&account, "account")?;
-    let action = AlertCommand::List { account };
-    let found = perform_command!(api, operator, Command::Alerts { action }, Notices);
+    let command = ListNotices { account };
+    let found = api.perform(&operator, command).await?;
     Ok(Json(List::whole(found)))
 }
 
@@ -135,9 +134,6 @@ async fn list_deliveries(
     security(("bearer" = []))
 )]
 async fn send_alerts(operator: Operator, State(api): State<AdminApi>) -> Result<Json<Done>, ApiError> {
-    let action = AlertCommand::Send;
-    match api.perform(&operator, Command::Alerts { action }).await? {
-        Reply::Done => Ok(Json(Done { done: true })),
-        _ => Err(unexpected().into()),
-    }
+    api.perform(&operator, SendAlerts).await?;
+    Ok(Json(Done { done: true }))
 }

@@ -41,17 +41,6 @@ impl<T> List<T> {
     }
 }
 
-/// Executes a command and returns the value of its reply, which must be of the given kind.
-macro_rules! perform_command {
-    ($api:expr, $operator:expr, $command:expr, $kind:ident) => {
-        match $api.perform(&$operator, $command).await? {
-            tollgate_operations::Reply::$kind(value) => value,
-            _ => return Err($crate::admin::answer::unexpected().into()),
-        }
-    };
-}
-pub(super) use perform_command;
-
 pub(super) fn unexpected() -> Error {
     Error::internal("unexpected reply to a command")
 }

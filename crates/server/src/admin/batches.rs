@@ -10,10 +10,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, perform_command};
+use super::answer::List;
 use super::query;
-use tollgate_operations::Command;
 use tollgate_operations::batches::BatchView;
+use tollgate_operations::{ListBatches, ShowBatch};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
@@ -54,12 +54,12 @@ async fn list_batches(
         let message = "'after' is not the id of a batch.";
         Error::new(ErrorCode::InvalidParameter, message).with_param("after")
     };
-    let command = Command::ListBatches {
+    let command = ListBatches {
         account: query::id("account", query.account)?,
         before: before.map_err(unknown)?,
         limit: limit + 1,
     };
-    let found = perform_command!(api, operator, command, Batches);
+    let found = api.perform(&operator, command).await?;
     Ok(Json(List::page(found, limit)))
 }
 
@@ -76,8 +76,7 @@ async fn get_batch(
     Path(id): Path<String>,
 ) -> Result<Json<BatchView>, ApiError> {
     let id = batch_id(&id).map_err(|()| Error::new(ErrorCode::NotFound, "There is no such batch."))?;
-    let found = perform_command!(api, operator, Command::ShowBatch { id }, Batch);
-    Ok(Json(*found))
+    Ok(Json(api.perform(&operator, ShowBatch { id }).await?))
 }
 
 /// Parses the id of a batch of either API: `batch_…` or `msgbatch_…`.

@@ -11,13 +11,15 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, id, perform_command};
+use super::answer::{List, id};
 use super::body::{Body, Members, Read};
 use super::query;
 use tollgate_operations::view::{
     BalanceView, GrantedView, LotView, RefundView, StatementView, UsageView, WithdrawalView,
 };
-use tollgate_operations::{Command, GrantParams};
+use tollgate_operations::{
+    GrantCredits, GrantParams, ListLots, ListUsage, RefundCall, RefundGrant, ShowBalance, ShowStatement,
+};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
@@ -45,8 +47,8 @@ async fn get_balance(
     Path(account): Path<String>,
 ) -> Result<Json<BalanceView>, ApiError> {
     let account = id(&account, "account")?;
-    let command = Command::ShowBalance { account };
-    Ok(Json(perform_command!(api, operator, command, Balance)))
+    let command = ShowBalance { account };
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Query parameters of the list of grants.
@@ -71,11 +73,11 @@ async fn list_grants(
     Path(account): Path<String>,
     Query(query): Query<GrantsQuery>,
 ) -> Result<Json<List<LotView>>, ApiError> {
-    let command = Command::ListLots {
+    let command = ListLots {
         account: id(&account, "account")?,
         all: query.all,
     };
-    Ok(Json(List::whole(perform_command!(api, operator, command, Lots))))
+    Ok(Json(List::whole(api.perform(&operator, command).await?)))
 }
 
 /// Credits to grant.
@@ -145,11 +147,11 @@ async fn create_grant(
     Path(account): Path<String>,
     Body(new): Body<NewGrant>,
 ) -> Result<Json<GrantedView>, ApiError> {
-    let command = Command::Grant {
+    let command = GrantCredits {
         account: id(&account, "account")?,
         grant: new.into(),
     };
-    Ok(Json(perform_command!(api, operator, command, Granted)))
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Withdraws the unused part of a purchase or promotion. The operator pays out a withdrawn
@@ -166,8 +168,8 @@ async fn withdraw_grant(
     Path(grant): Path<String>,
 ) -> Result<Json<WithdrawalView>, ApiError> {
     let id = id(&grant, "grant")?;
-    let command = Command::RefundGrant { id };
-    Ok(Json(perform_command!(api, operator, command, Withdrawal)))
+    let command = RefundGrant { id };
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// A refund to make.
@@ -211,14 +213,14 @@ async fn create_refund(
     Path(account): Path<String>,
     Body(new): Body<NewRefund>,
 ) -> Result<Json<RefundView>, ApiError> {
-    let command = Command::Refund {
+    let command = RefundCall {
         request: new.request_id,
         account: Some(id(&account, "account")?),
         amount: new.amount,
         reason: new.reason,
         key: new.key,
     };
-    Ok(Json(perform_command!(api, operator, command, Refund)))
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Query parameters of the list of usage rows.
@@ -252,14 +254,14 @@ async fn list_usage(
     Query(query): Query<UsageQuery>,
 ) -> Result<Json<List<UsageView>>, ApiError> {
     let limit = query::limit(query.limit)?;
-    let command = Command::ListUsage {
+    let command = ListUsage {
         account: id(&account, "account")?,
         from: query::instant("from", query.from)?,
         to: query::instant("to", query.to)?,
         after: query::id("after", query.after)?,
         limit: Some(limit + 1),
     };
-    let rows = perform_command!(api, operator, command, UsageRows);
+    let rows = api.perform(&operator, command).await?;
     Ok(Json(List::page(rows, limit)))
 }
 
@@ -286,9 +288,9 @@ async fn get_statement(
     Path(account): Path<String>,
     Query(query): Query<StatementQuery>,
 ) -> Result<Json<StatementView>, ApiError> {
-    let command = Command::ShowStatement {
+    let command = ShowStatement {
         account: id(&account, "account")?,
         month: query.month,
     };
-    Ok(Json(*perform_command!(api, operator, command, Statement)))
+    Ok(Json(api.perform(&operator, command).await?))
 }

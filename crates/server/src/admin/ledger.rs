@@ -16,12 +16,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::perform_command;
 use super::query;
 use crate::wiring::AppState;
-use tollgate_operations::export::{Export, Format, Kind};
+use tollgate_operations::export::{Export, ExportPage, Format, Kind};
 use tollgate_operations::view::CheckView;
-use tollgate_operations::{Actor, Command};
+use tollgate_operations::{Actor, CheckLedger};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
@@ -51,10 +50,10 @@ async fn check_ledger(
     State(api): State<AdminApi>,
     Query(query): Query<CheckQuery>,
 ) -> Result<Json<CheckView>, ApiError> {
-    let command = Command::CheckLedger {
+    let command = CheckLedger {
         reprice: query.reprice,
     };
-    Ok(Json(perform_command!(api, operator, command, Check)))
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Query parameters of an export.
@@ -137,8 +136,8 @@ async fn export(
     let (rows, state) = running.step(first).await?;
     let rest = stream::try_unfold(state, |(running, next)| async move {
         match next {
-            Some(command) => {
-                let step = running.step(command).await;
+            Some(page) => {
+                let step = running.step(page).await;
                 // The response has started, so the error aborts the connection; only the log
                 // contains the reason.
                 step.map(Some)
@@ -173,11 +172,11 @@ struct Running {
     export: Export,
 }
 
-type Step = (Vec<u8>, (Running, Option<Command>));
+type Step = (Vec<u8>, (Running, Option<ExportPage>));
 
 impl Running {
-    async fn step(mut self, command: Command) -> Result<Step, Error> {
-        let reply = self.app_state.operations.execute(&self.actor, command).await?;
+    async fn step(mut self, page: ExportPage) -> Result<Step, Error> {
+        let reply = self.app_state.operations.execute(&self.actor, page).await?;
         let (rows, next) = self.export.take(&reply)?;
         Ok((rows, (self, next)))
     }

@@ -42,7 +42,7 @@ use crate::config::{Config, ConfigError, Flags};
 use crate::documentation;
 use crate::provider_status::ProviderEntry;
 use crate::wiring::AppState;
-use tollgate_operations::{Actor, Command, PriceTable, Reply, prices as price_tables};
+use tollgate_operations::{Actor, Operation, PriceTable, prices as price_tables};
 
 /// State of the admin API's handlers.
 #[derive(Clone, FromRef)]
@@ -80,7 +80,7 @@ impl SettingsFile {
 
 impl AdminApi {
     /// Executes a command as the administrator who sent the request.
-    async fn perform(&self, operator: &Operator, command: Command) -> Result<Reply, ApiError> {
+    async fn perform<C: Operation>(&self, operator: &Operator, command: C) -> Result<C::Reply, ApiError> {
         let actor = Actor::admin(&operator.admin, operator.request);
         Ok(self.app_state.operations.execute(&actor, command).await?)
     }

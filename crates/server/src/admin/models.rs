@@ -7,8 +7,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, perform_command};
-use tollgate_operations::Command;
+use super::answer::List;
+use tollgate_operations::ListModels;
 use tollgate_operations::view::ModelView;
 
 /// Returns the router of this group.
@@ -26,6 +26,6 @@ async fn list_models(
     operator: Operator,
     State(api): State<AdminApi>,
 ) -> Result<Json<List<ModelView>>, ApiError> {
-    let models = perform_command!(api, operator, Command::ListModels, Models);
+    let models = api.perform(&operator, ListModels).await?;
     Ok(Json(List::whole(models)))
 }

@@ -10,11 +10,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, id, perform_command};
+use super::answer::{List, id};
 use super::body::{Body, Members, Read};
 use super::query;
-use tollgate_operations::Command;
 use tollgate_operations::view::admin::{AdminView, AuditView, CreatedAdminView, MemberView};
+use tollgate_operations::{
+    AddMember, CreateAdmin, ListAdmins, ListAudit, ListMembers, RemoveMember, RevokeAdmin, SetMemberRole,
+};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
@@ -47,7 +49,7 @@ async fn list_admins(
     operator: Operator,
     State(api): State<AdminApi>,
 ) -> Result<Json<List<AdminView>>, ApiError> {
-    let admins = perform_command!(api, operator, Command::ListAdmins, Admins);
+    let admins = api.perform(&operator, ListAdmins).await?;
     Ok(Json(List::whole(admins)))
 }
 
@@ -80,8 +82,8 @@ async fn create_admin(
     State(api): State<AdminApi>,
     Body(NewAdmin { name, role }): Body<NewAdmin>,
 ) -> Result<Json<CreatedAdminView>, ApiError> {
-    let command = Command::CreateAdmin { name, role };
-    Ok(Json(perform_command!(api, operator, command, CreatedAdmin)))
+    let command = CreateAdmin { name, role };
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Revokes an administrator permanently, with immediate effect on every node.
@@ -97,12 +99,7 @@ async fn revoke_admin(
     Path(admin): Path<String>,
 ) -> Result<Json<AdminView>, ApiError> {
     let id = id(&admin, "administrator")?;
-    Ok(Json(perform_command!(
-        api,
-        operator,
-        Command::RevokeAdmin { id },
-        Admin
-    )))
+    Ok(Json(api.perform(&operator, RevokeAdmin { id }).await?))
 }
 
 /// Query parameters of the audit log.
@@ -139,7 +136,7 @@ async fn list_audit_log(
     Query(query): Query<AuditQuery>,
 ) -> Result<Json<List<AuditView>>, ApiError> {
     let limit = query::limit(query.limit)?;
-    let command = Command::ListAudit {
+    let command = ListAudit {
         account: query::id("account", query.account)?,
         actor: query.actor,
         action: query.action,
@@ -147,7 +144,7 @@ async fn list_audit_log(
         before: query::id("after", query.after)?,
         limit: limit + 1,
     };
-    let entries = perform_command!(api, operator, command, Audit);
+    let entries = api.perform(&operator, command).await?;
     Ok(Json(List::page(entries, limit)))
 }
 
@@ -164,7 +161,7 @@ async fn list_members(
     Path(account): Path<String>,
 ) -> Result<Json<List<MemberView>>, ApiError> {
     let account = id(&account, "account")?;
-    let members = perform_command!(api, operator, Command::ListMembers { account }, Members);
+    let members = api.perform(&operator, ListMembers { account }).await?;
     Ok(Json(List::whole(members)))
 }
 
@@ -201,12 +198,12 @@ async fn add_member(
     Path(account): Path<String>,
     Body(NewMember { email, role }): Body<NewMember>,
 ) -> Result<Json<MemberView>, ApiError> {
-    let command = Command::AddMember {
+    let command = AddMember {
         account: id(&account, "account")?,
         email,
         role,
     };
-    Ok(Json(perform_command!(api, operator, command, Member)))
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Changes of a member.
@@ -237,12 +234,12 @@ async fn change_member(
     Path((account, member)): Path<(String, String)>,
     Body(MemberPatch { role }): Body<MemberPatch>,
 ) -> Result<Json<MemberView>, ApiError> {
-    let command = Command::SetMemberRole {
+    let command = SetMemberRole {
         account: id(&account, "account")?,
         id: id(&member, "member")?,
         role,
     };
-    Ok(Json(perform_command!(api, operator, command, Member)))
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Removes a member from an account. The last owner cannot be removed.
@@ -257,9 +254,9 @@ async fn remove_member(
     State(api): State<AdminApi>,
     Path((account, member)): Path<(String, String)>,
 ) -> Result<Json<MemberView>, ApiError> {
-    let command = Command::RemoveMember {
+    let command = RemoveMember {
         account: id(&account, "account")?,
         id: id(&member, "member")?,
     };
-    Ok(Json(perform_command!(api, operator, command, Member)))
+    Ok(Json(api.perform(&operator, command).await?))
 }

@@ -9,10 +9,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, perform_command};
+use super::answer::List;
 use super::body::{Body, Members, Read};
-use tollgate_operations::Command;
 use tollgate_operations::view::prices::{PriceChangeView, PriceCheckView, PriceView};
+use tollgate_operations::{CheckPrices, ListPrices, ShowPrices};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
@@ -32,7 +32,7 @@ async fn list_prices(
     operator: Operator,
     State(api): State<AdminApi>,
 ) -> Result<Json<List<PriceView>>, ApiError> {
-    let prices = perform_command!(api, operator, Command::ListPrices, Prices);
+    let prices = api.perform(&operator, ListPrices).await?;
     Ok(Json(List::whole(prices)))
 }
 
@@ -48,8 +48,8 @@ async fn get_price_history(
     State(api): State<AdminApi>,
     Path(model): Path<String>,
 ) -> Result<Json<List<PriceChangeView>>, ApiError> {
-    let command = Command::ShowPrices { model };
-    let changes = perform_command!(api, operator, command, PriceHistory);
+    let command = ShowPrices { model };
+    let changes = api.perform(&operator, command).await?;
     Ok(Json(List::whole(changes)))
 }
 
@@ -78,12 +78,12 @@ async fn check_prices(
     State(api): State<AdminApi>,
     Body(check): Body<PriceCheck>,
 ) -> Result<Json<PriceCheckView>, ApiError> {
-    let command = Command::CheckPrices {
+    let command = CheckPrices {
         proposed: api
             .settings
             .prices(&api.app_state.provider_status.entries())
             .await?,
         force: check.force.unwrap_or(false),
     };
-    Ok(Json(perform_command!(api, operator, command, PriceCheck)))
+    Ok(Json(api.perform(&operator, command).await?))
 }

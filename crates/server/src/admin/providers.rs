@@ -7,8 +7,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, perform_command};
-use tollgate_operations::Command;
+use super::answer::List;
+use tollgate_operations::ListProviders;
 use tollgate_operations::view::providers::ProviderView;
 
 /// Returns the router of this group.
@@ -26,6 +26,6 @@ async fn list_providers(
     operator: Operator,
     State(api): State<AdminApi>,
 ) -> Result<Json<List<ProviderView>>, ApiError> {
-    let providers = perform_command!(api, operator, Command::ListProviders, Providers);
+    let providers = api.perform(&operator, ListProviders).await?;
     Ok(Json(List::whole(providers)))
 }

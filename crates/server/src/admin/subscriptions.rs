@@ -10,10 +10,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, id, perform_command, unexpected};
+use super::answer::{List, id, unexpected};
 use super::body::{Body, Members, Read};
 use tollgate_operations::view::{PlanView, SubscriptionView};
-use tollgate_operations::{Command, SubscriptionAction};
+use tollgate_operations::{
+    ChangePlan, ChangeSubscription, ListPlans, ListSubscriptions, OpenSubscription, ShowSubscription,
+    Subscribe, SubscriptionAction,
+};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
@@ -38,7 +41,7 @@ async fn list_plans(
     operator: Operator,
     State(api): State<AdminApi>,
 ) -> Result<Json<List<PlanView>>, ApiError> {
-    let plans = perform_command!(api, operator, Command::ListPlans, Plans);
+    let plans = api.perform(&operator, ListPlans).await?;
     Ok(Json(List::whole(plans)))
 }
 
@@ -55,8 +58,8 @@ async fn list_subscriptions(
     Path(account): Path<String>,
 ) -> Result<Json<List<SubscriptionView>>, ApiError> {
     let account = id(&account, "account")?;
-    let command = Command::ListSubscriptions { account };
-    let found = perform_command!(api, operator, command, Subscriptions);
+    let command = ListSubscriptions { account };
+    let found = api.perform(&operator, command).await?;
     Ok(Json(List::whole(found)))
 }
 
@@ -91,12 +94,12 @@ async fn create_subscription(
     Path(account): Path<String>,
     Body(new): Body<NewSubscription>,
 ) -> Result<Json<SubscriptionView>, ApiError> {
-    let command = Command::Subscribe {
+    let command = Subscribe {
         account: id(&account, "account")?,
         plan: new.plan,
         cadence: new.cadence,
     };
-    Ok(Json(perform_command!(api, operator, command, Subscription)))
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// The checkout page of a plan.
@@ -123,12 +126,12 @@ async fn open_subscription(
     Path(account): Path<String>,
     Body(new): Body<NewSubscription>,
 ) -> Result<Json<OpenedSubscription>, ApiError> {
-    let command = Command::OpenSubscription {
+    let command = OpenSubscription {
         account: id(&account, "account")?,
         plan: new.plan,
         cadence: new.cadence,
     };
-    let page = perform_command!(api, operator, command, Page);
+    let page = api.perform(&operator, command).await?;
     let opened = page
         .subscription
         .map(|id| OpenedSubscription { id, url: page.url });
@@ -148,8 +151,8 @@ async fn get_subscription(
     Path(subscription): Path<String>,
 ) -> Result<Json<SubscriptionView>, ApiError> {
     let id = id(&subscription, "subscription")?;
-    let command = Command::ShowSubscription { id };
-    Ok(Json(perform_command!(api, operator, command, Subscription)))
+    let command = ShowSubscription { id };
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 async fn change(
@@ -159,8 +162,8 @@ async fn change(
     action: SubscriptionAction,
 ) -> Result<Json<SubscriptionView>, ApiError> {
     let id = id(subscription, "subscription")?;
-    let command = Command::ChangeSubscription { id, action };
-    Ok(Json(perform_command!(api, operator, command, Subscription)))
+    let command = ChangeSubscription { id, action };
+    Ok(Json(api.perform(operator, command).await?))
 }
 
 /// Changes the plan of a subscription. The change starts immediately, as a new subscription, if the
@@ -179,12 +182,12 @@ async fn change_plan(
     Path(subscription): Path<String>,
     Body(new): Body<NewSubscription>,
 ) -> Result<Json<SubscriptionView>, ApiError> {
-    let command = Command::ChangePlan {
+    let command = ChangePlan {
         id: id(&subscription, "subscription")?,
         plan: new.plan,
         cadence: new.cadence,
     };
-    Ok(Json(perform_command!(api, operator, command, Subscription)))
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Cancels a subscription at the end of the paid period.

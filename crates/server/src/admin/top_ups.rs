@@ -10,11 +10,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{Done, List, id, perform_command, unexpected};
+use super::answer::{Done, List, id, unexpected};
 use super::body::{Body, Members, Read};
 use super::query;
-use tollgate_operations::top_ups::{AutoView, TopUpAction, TopUpView};
-use tollgate_operations::{Command, Reply};
+use tollgate_operations::top_ups::{AutoView, TopUpView};
+use tollgate_operations::{
+    ListTopUps, OpenPortal, OpenTopUp, RemoveAutoTopUp, RunTopUps, SetAutoTopUp, ShowAutoTopUp,
+};
 
 /// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
@@ -54,12 +56,12 @@ async fn list_top_ups(
     Query(query): Query<TopUpsQuery>,
 ) -> Result<Json<List<TopUpView>>, ApiError> {
     let limit = query::limit(query.limit)?;
-    let action = TopUpAction::List {
+    let command = ListTopUps {
         account: query::id("account", query.account)?,
         before: query::id("after", query.after)?,
         limit: Some(limit + 1),
     };
-    let found = perform_command!(api, operator, Command::TopUps { action }, TopUps);
+    let found = api.perform(&operator, command).await?;
     Ok(Json(List::page(found, limit)))
 }
 
@@ -102,11 +104,11 @@ async fn create_top_up(
     Path(account): Path<String>,
     Body(new): Body<NewTopUp>,
 ) -> Result<Json<CreatedTopUp>, ApiError> {
-    let action = TopUpAction::Open {
+    let command = OpenTopUp {
         account: id(&account, "account")?,
         credits: new.credits,
     };
-    let page = perform_command!(api, operator, Command::TopUps { action }, Page);
+    let page = api.perform(&operator, command).await?;
     let url = page.url;
     let created = page.top_up.map(|top_up| CreatedTopUp { url, top_up });
     Ok(Json(created.ok_or_else(unexpected)?))
@@ -132,8 +134,8 @@ async fn open_portal(
     Path(account): Path<String>,
 ) -> Result<Json<Portal>, ApiError> {
     let account = id(&account, "account")?;
-    let action = TopUpAction::Portal { account };
-    let page = perform_command!(api, operator, Command::TopUps { action }, Page);
+    let command = OpenPortal { account };
+    let page = api.perform(&operator, command).await?;
     Ok(Json(Portal { url: page.url }))
 }
 
@@ -150,8 +152,8 @@ async fn get_auto_top_up(
     Path(account): Path<String>,
 ) -> Result<Json<AutoView>, ApiError> {
     let account: AccountId = id(&account, "account")?;
-    let action = TopUpAction::ShowAuto { account };
-    let auto = perform_command!(api, operator, Command::TopUps { action }, AutoTopUp);
+    let command = ShowAutoTopUp { account };
+    let auto = api.perform(&operator, command).await?;
     let none = || Error::new(ErrorCode::NotFound, "The account has no automatic top-up.");
     Ok(Json(auto.ok_or_else(none)?))
 }
@@ -195,14 +197,13 @@ async fn set_auto_top_up(
     Path(account): Path<String>,
     Body(new): Body<NewAutoTopUp>,
 ) -> Result<Json<AutoView>, ApiError> {
-    let action = TopUpAction::SetAuto {
+    let command = SetAutoTopUp {
         account: id(&account, "account")?,
         below: new.below,
         amount: new.amount,
         monthly_limit: new.monthly_limit,
     };
-    let auto = perform_command!(api, operator, Command::TopUps { action }, AutoTopUp);
-    Ok(Json(auto.ok_or_else(unexpected)?))
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Disables the automatic top-up of an account.
@@ -218,8 +219,8 @@ async fn remove_auto_top_up(
     Path(account): Path<String>,
 ) -> Result<Json<Done>, ApiError> {
     let account = id(&account, "account")?;
-    let action = TopUpAction::StopAuto { account };
-    perform_command!(api, operator, Command::TopUps { action }, AutoTopUp);
+    let command = RemoveAutoTopUp { account };
+    api.perform(&operator, command).await?;
     Ok(Json(Done { done: true }))
 }
 
@@ -230,9 +231,6 @@ async fn remove_auto_top_up(
     security(("bearer" = []))
 )]
 async fn run_auto_top_ups(operator: Operator, State(api): State<AdminApi>) -> Result<Json<Done>, ApiError> {
-    let action = TopUpAction::FillUp;
-    match api.perform(&operator, Command::TopUps { action }).await? {
-        Reply::Done => Ok(Json(Done { done: true })),
-        _ => Err(unexpected().into()),
-    }
+    api.perform(&operator, RunTopUps).await?;
+    Ok(Json(Done { done: true }))
 }

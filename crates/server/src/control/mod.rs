@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_operations::view::ModelView;
-use tollgate_operations::{Actor, Command, Reply, prices};
+use tollgate_operations::view::prices::PriceCheckView;
+use tollgate_operations::{Actor, CheckPrices, ListModels, Operation, Operations, prices};
 use tollgate_storage::{StorageError, StorageErrorKind};
 use tollgate_types::{Error, ErrorCode};
 
@@ -40,40 +41,52 @@ impl From<Error> for RunError {
 
 /// Executes a command: in the running server that owns the database, otherwise in this process.
 /// Blocks the calling thread.
-pub fn run(config: &Config, command: Command) -> Result<Reply, RunError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Error::internal)?;
-    runtime.block_on(run_async(config, command))
+pub fn run<C: Operation>(config: &Config, command: C) -> Result<C::Reply, RunError> {
+    block_on(run_async(config, command))
+}
+
+/// Lists the models of the running server. Without a server, lists those of the settings, which
+/// define them alone, so a database is not required. Blocks the calling thread.
+pub fn list_models(config: &Config) -> Result<Vec<ModelView>, RunError> {
+    block_on(async {
+        if is_served(config).await {
+            return run_async(config, ListModels).await;
+        }
+        let assembled = assemble::assemble(config, &assemble::http_client(config), &[]).await?;
+        // If there is neither a database nor a settings file, the directory is probably wrong.
+        match require_data(config) {
+            Err(refusal) if config.path.is_none() => Err(refusal),
+            _ => Ok(ModelView::all(&assembled.snapshot)),
+        }
+    })
 }
 
 /// Compares the prices of the settings with the current ones; with `force`, applies them. Blocks
 /// the calling thread.
-pub fn check_prices(config: &Config, force: bool) -> Result<Reply, RunError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Error::internal)?;
-    runtime.block_on(async {
+pub fn check_prices(config: &Config, force: bool) -> Result<PriceCheckView, RunError> {
+    block_on(async {
         let assembled = assemble::assemble(config, &assemble::http_client(config), &[]).await?;
         let proposed = prices::tables(&assembled.snapshot);
-        run_async(config, Command::CheckPrices { proposed, force }).await
+        run_async(config, CheckPrices { proposed, force }).await
     })
 }
 
 /// Executes commands in sequence, as [`run`] does. `next` returns each command from the reply to
 /// the previous one, and `None` to stop. Blocks the calling thread.
-pub fn run_each(
+pub fn run_each<C: Operation>(
     config: &Config,
-    first: Command,
-    next: impl FnMut(Reply) -> Result<Option<Command>, Error>,
+    first: C,
+    next: impl FnMut(C::Reply) -> Result<Option<C>, Error>,
 ) -> Result<(), RunError> {
+    block_on(run_each_async(config, first, next))
+}
+
+fn block_on<T>(work: impl Future<Output = Result<T, RunError>>) -> Result<T, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(Error::internal)?;
-    runtime.block_on(run_each_async(config, first, next))
+    runtime.block_on(work)
 }
 
 /// Checks that a database exists. Fails if the settings name a SQLite database and its directory
@@ -97,7 +110,7 @@ pub fn require_data(config: &Config) -> Result<(), RunError> {
     }
 }
 
-async fn run_async(config: &Config, command: Command) -> Result<Reply, RunError> {
+async fn run_async<C: Operation>(config: &Config, command: C) -> Result<C::Reply, RunError> {
     let mut answer = None;
     run_each_async(config, command, |reply| {
         answer = Some(reply);
@@ -107,30 +120,16 @@ async fn run_async(config: &Config, command: Command) -> Result<Reply, RunError>
     answer.ok_or_else(|| Error::internal("the command returned no reply").into())
 }
 
-async fn run_each_async(
+async fn run_each_async<C: Operation>(
     config: &Config,
-    command: Command,
-    mut next: impl FnMut(Reply) -> Result<Option<Command>, Error>,
+    command: C,
+    mut next: impl FnMut(C::Reply) -> Result<Option<C>, Error>,
 ) -> Result<(), RunError> {
     let home = config
         .home()
-        .or_else(|| is_of_process(&command).then_some(config.socket_home()));
-    let assembled = match command {
-        Command::ListModels if !is_served(config).await => {
-            Some(assemble::assemble(config, &assemble::http_client(config), &[]).await?)
-        }
-        _ => None,
-    };
-    if command.needs_data()
-        && let Err(refusal) = require_data(config)
-    {
-        // Models are defined by the settings alone, so a database is not required. If there is no
-        // settings file either, the directory is probably wrong.
-        let Some(assembled) = assembled.filter(|_| config.path.is_some()) else {
-            return Err(refusal);
-        };
-        next(Reply::Models(ModelView::all(&assembled.snapshot)))?;
-        return Ok(());
+        .or_else(|| C::NEEDS_SERVER.then_some(config.socket_home()));
+    if C::NEEDS_DATA {
+        require_data(config)?;
     }
     let mut waited = Duration::ZERO;
     let app_state = loop {
@@ -152,17 +151,9 @@ async fn run_each_async(
             Err(error) => return Err(open_error(error)),
         }
     };
-    if let Some(assembled) = assembled {
-        app_state.catalog.replace(assembled.snapshot);
-    }
-    let done = execute_each(&app_state, command, next).await;
+    let done = execute_each(&app_state.operations, command, next).await;
     app_state.storage.engine.close().await.map_err(Error::internal)?;
     Ok(done?)
-}
-
-/// Whether only a running server can execute the command, whichever process owns the database.
-fn is_of_process(command: &Command) -> bool {
-    matches!(command, Command::ListProviders | Command::ShowServer)
 }
 
 /// Maximum time that a command waits for a server that starts or stops.
@@ -184,15 +175,15 @@ fn is_starting(config: &Config, error: &anyhow::Error) -> bool {
     config.home().is_some() && storage.is_some_and(|error| error.kind == StorageErrorKind::Unavailable)
 }
 
-async fn execute_each(
-    app_state: &wiring::AppState,
-    first: Command,
-    mut next: impl FnMut(Reply) -> Result<Option<Command>, Error>,
+async fn execute_each<C: Operation>(
+    operations: &Operations,
+    first: C,
+    mut next: impl FnMut(C::Reply) -> Result<Option<C>, Error>,
 ) -> Result<(), Error> {
     let mut command = Some(first);
     let actor = Actor::command_line();
     while let Some(requested) = command {
-        command = next(app_state.operations.execute(&actor, requested).await?)?;
+        command = next(operations.execute(&actor, requested).await?)?;
     }
     Ok(())
 }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::task::TaskTracker;
-use tollgate_operations::{Actor, Command, CommandError, Operations, Reply};
+use tollgate_operations::wire::{Request, unknown_command};
+use tollgate_operations::{Actor, CommandError, Operation, Operations};
 use tollgate_types::{Error, ErrorCode};
 
 /// Maximum length of a request line, in bytes.
@@ -62,20 +63,11 @@ async fn answer(stream: UnixStream, operations: &Operations) -> std::io::Result<
     BufReader::new(reader.take(MAX_LINE_BYTES))
         .read_line(&mut line)
         .await?;
-    let answer = match serde_json::from_str::<Command>(&line) {
-        Ok(command) => {
-            let done = operations.execute(&Actor::command_line(), command).await;
-            done.map_err(CommandError::from)
-        }
-        Err(error) => {
-            let message =
-                format!("The server does not know this command; it may run another version: {error}");
-            Err(CommandError::from(Error::new(
-                ErrorCode::InvalidParameter,
-                message,
-            )))
-        }
+    let answer = match serde_json::from_str::<Request>(&line) {
+        Ok(request) => operations.execute_request(&Actor::command_line(), request).await,
+        Err(error) => Err(unknown_command(&error.to_string())),
     };
+    let answer = answer.map_err(CommandError::from);
     let mut text = serde_json::to_vec(&answer).map_err(std::io::Error::other)?;
     text.push(b'\n');
     writer.write_all(&text).await
@@ -87,7 +79,7 @@ pub async fn is_served(home: &Path) -> bool {
 }
 
 /// Sends a command to the server on the socket in this directory, and returns its reply.
-pub async fn send(home: &Path, command: &Command) -> Result<Reply, Error> {
+pub async fn send<C: Operation>(home: &Path, command: &C) -> Result<C::Reply, Error> {
     let unreachable = |error: std::io::Error| {
         let message = format!(
             "The data directory {} is in use, but its server cannot be reached: {error}",
@@ -97,7 +89,7 @@ pub async fn send(home: &Path, command: &Command) -> Result<Reply, Error> {
     };
     let stream = UnixStream::connect(path(home)).await.map_err(unreachable)?;
     let (reader, mut writer) = stream.into_split();
-    let mut text = serde_json::to_vec(command).map_err(Error::internal)?;
+    let mut text = serde_json::to_vec(&Request::of(command)?).map_err(Error::internal)?;
     text.push(b'\n');
     writer.write_all(&text).await.map_err(unreachable)?;
     let mut line = String::new();
@@ -105,6 +97,13 @@ pub async fn send(home: &Path, command: &Command) -> Result<Reply, Error> {
         .read_line(&mut line)
         .await
         .map_err(unreachable)?;
-    let answer: Result<Reply, CommandError> = serde_json::from_str(&line).map_err(Error::internal)?;
+    let answer: Result<C::Reply, CommandError> = serde_json::from_str(&line).map_err(other_version)?;
     answer.map_err(Error::from)
+}
+
+/// Returns the error for a reply that this version cannot read. It omits the reply, which may
+/// contain a secret.
+fn other_version(_: serde_json::Error) -> Error {
+    let message = "The server sent an unexpected reply. Use the `tollgate` program of the server's version.";
+    Error::new(ErrorCode::InvalidParameter, message)
 }

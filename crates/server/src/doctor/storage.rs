@@ -1,12 +1,10 @@
 //! Check of the storage: it is reachable and has the schema of this program version.
 
-use tollgate_types::Error;
-
 use super::Finding;
 use crate::config::{Config, StorageUrl};
 use crate::control::socket;
 use crate::{cause, wiring};
-use tollgate_operations::{Command, Reply};
+use tollgate_operations::ListModels;
 
 /// Maximum difference between the clocks of this machine and the database, in microseconds.
 const MAX_CLOCK_AHEAD_MICROS: u64 = 10_000_000;
@@ -16,15 +14,8 @@ const MAX_CLOCK_AHEAD_MICROS: u64 = 10_000_000;
 pub async fn check(config: &Config, served: bool) -> Finding {
     let what = "storage";
     match &config.storage {
-        StorageUrl::Sqlite(path) if served => match ask_server(config).await {
-            Ok(Reply::Models(_)) => {
-                Finding::fine(what, format!("the running server has opened {}", path.display()))
-            }
-            Ok(_) => Finding::note(
-                what,
-                "the running server did not understand the command",
-                "use a command line of the same version as the server",
-            ),
+        StorageUrl::Sqlite(path) if served => match socket::send(config.socket_home(), &ListModels).await {
+            Ok(_) => Finding::fine(what, format!("the running server has opened {}", path.display())),
             Err(error) => Finding::fault(
                 what,
                 format!(
@@ -67,10 +58,6 @@ pub async fn check(config: &Config, served: bool) -> Finding {
             }
         }
     }
-}
-
-async fn ask_server(config: &Config) -> Result<Reply, Error> {
-    socket::send(config.socket_home(), &Command::ListModels).await
 }
 
 fn to_finding(opened: anyhow::Result<()>, fine: &str, remedy: &str) -> Finding {

@@ -92,9 +92,8 @@ impl Office {
 
     /// Asserts that the ledger is valid.
     pub async fn close(self) {
-        use tollgate_operations::view::Reply;
-        use tollgate_operations::{Actor, Command};
-        let command = Command::CheckLedger { reprice: true };
+        use tollgate_operations::{Actor, CheckLedger};
+        let command = CheckLedger { reprice: true };
         let checked = self
             .scene
             .app_state
@@ -102,9 +101,6 @@ impl Office {
             .execute(&Actor::command_line(), command)
             .await;
         let checked = checked.unwrap();
-        assert!(
-            matches!(&checked, Reply::Check(check) if check.clean),
-            "{checked:?}"
-        );
+        assert!(checked.clean, "{checked:?}");
     }
 }

@@ -4,9 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 
-use tollgate_operations::Command;
-use tollgate_operations::export::{self, Kind};
-use tollgate_operations::view::Reply;
+use tollgate_operations::export::{self, ExportPage, ExportRows, Kind};
 use tollgate_server::control;
 
 use super::control::{KNOWN_ACCOUNTS, refused, resolve_filter};
@@ -28,7 +26,7 @@ pub fn export(place: Place, command: &Export, kind: Kind) -> Result<Exit, Failur
     let mut export = export::Export::new(kind, format, account, command.from, command.to);
     let first = export.first();
     let mut failure = None;
-    let next = |reply: Reply| match written(&reply, &mut export, &mut out) {
+    let next = |rows: ExportRows| match written(&rows, &mut export, &mut out) {
         Ok(next) => Ok(next),
         Err(error) => {
             failure = Some(error);
@@ -42,15 +40,14 @@ pub fn export(place: Place, command: &Export, kind: Kind) -> Result<Exit, Failur
     }
 }
 
-/// Writes the rows of a reply and returns the next command, or `None` when the output is closed.
-fn written(reply: &Reply, export: &mut export::Export, out: &mut Sink) -> Result<Option<Command>, Failure> {
-    if !matches!(
-        reply,
-        Reply::Accounts(_) | Reply::Transfers(_) | Reply::UsageRows(_)
-    ) {
-        return Err(super::control::unexpected(reply));
-    }
-    let (rows, next) = export.take(reply)?;
+/// Writes the rows of a page and returns the command for the next page, or `None` when the output
+/// is closed.
+fn written(
+    page: &ExportRows,
+    export: &mut export::Export,
+    out: &mut Sink,
+) -> Result<Option<ExportPage>, Failure> {
+    let (rows, next) = export.take(page)?;
     out.write(&rows)?;
     Ok(next.filter(|_| !out.is_closed))
 }

@@ -5,10 +5,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use tollgate_operations::receipts::Verifier;
-use tollgate_operations::view::Reply;
-use tollgate_operations::{Command, TransferView};
+use tollgate_operations::{AuditLedger, ShowReceipt, TransferView};
 
-use super::control::{resolve_filter, send, unexpected};
+use super::control::{KNOWN_ACCOUNTS, resolve_filter, send};
 use super::start;
 use crate::cli::{AuditScope, Place, Receipt, Verify};
 use crate::failure::{Exit, Failure};
@@ -25,32 +24,16 @@ pub fn audit(place: Place, scope: AuditScope, printer: &Printer) -> Result<Exit,
     let AuditScope { account, from, to } = scope;
     let config = &start(place)?;
     let account = resolve_filter(config, account.as_ref())?;
-    match send(
-        config,
-        Command::AuditLedger { account, from, to },
-        super::control::KNOWN_ACCOUNTS,
-    )? {
-        Reply::LedgerAudit(audit) => {
-            printer.answer(&audit, || receipts::audit(&audit))?;
-            Ok(if audit.clean { Exit::Fine } else { Exit::Faults })
-        }
-        other => Err(unexpected(&other)),
-    }
+    let audit = send(config, AuditLedger { account, from, to }, KNOWN_ACCOUNTS)?;
+    printer.answer(&audit, || receipts::audit(&audit))?;
+    Ok(if audit.clean { Exit::Fine } else { Exit::Faults })
 }
 
 /// Runs `tollgate ledger receipt`.
 pub fn receipt(place: Place, command: Receipt, printer: &Printer) -> Result<Exit, Failure> {
-    match send(
-        &start(place)?,
-        Command::ShowReceipt { request: command.id },
-        KNOWN_CALLS,
-    )? {
-        Reply::Receipt(receipt) => {
-            printer.answer(&receipt, || receipts::receipt(&receipt))?;
-            Ok(if receipt.matches { Exit::Fine } else { Exit::Faults })
-        }
-        other => Err(unexpected(&other)),
-    }
+    let receipt = send(&start(place)?, ShowReceipt { request: command.id }, KNOWN_CALLS)?;
+    printer.answer(&receipt, || receipts::receipt(&receipt))?;
+    Ok(if receipt.matches { Exit::Fine } else { Exit::Faults })
 }
 
 /// Runs `tollgate ledger verify`.

@@ -1,11 +1,12 @@
 //! The `tollgate top-ups` commands.
 
 use serde_json::json;
-use tollgate_operations::Command;
-use tollgate_operations::top_ups::TopUpAction;
-use tollgate_operations::view::Reply;
+use tollgate_operations::top_ups::{AutoView, PageView};
+use tollgate_operations::{
+    ListTopUps, OpenPortal, OpenTopUp, RemoveAutoTopUp, RunTopUps, SetAutoTopUp, ShowAutoTopUp,
+};
 
-use super::control::{KNOWN_ACCOUNTS, resolve_account, resolve_filter, send, unexpected};
+use super::control::{KNOWN_ACCOUNTS, resolve_account, resolve_filter, send};
 use super::start;
 use crate::cli::{Place, TopUps};
 use crate::failure::{Exit, Failure};
@@ -15,59 +16,70 @@ use crate::print::{Printer, tables};
 pub fn top_ups(place: Place, command: TopUps, printer: &Printer) -> Result<Exit, Failure> {
     let config = &start(place)?;
     let account = |id| resolve_account(config, &id);
-    let action = match command {
-        TopUps::Open { id, credits } => TopUpAction::Open {
-            account: account(id)?,
-            credits,
-        },
-        TopUps::Portal { id } => TopUpAction::Portal {
-            account: account(id)?,
-        },
-        TopUps::FillUp => TopUpAction::FillUp,
-        TopUps::List { account } => TopUpAction::List {
-            account: resolve_filter(config, account.as_ref())?,
-            before: None,
-            limit: None,
-        },
-        TopUps::Auto { id, off: true, .. } => TopUpAction::StopAuto {
-            account: account(id)?,
-        },
+    // Prints only the URL, for shell substitution.
+    let show_page = |page: PageView| printer.answer(&page, || format!("{}\n", page.url));
+    match command {
+        TopUps::Open { id, credits } => {
+            let account = account(id)?;
+            show_page(send(config, OpenTopUp { account, credits }, KNOWN_ACCOUNTS)?)?;
+        }
+        TopUps::Portal { id } => {
+            let account = account(id)?;
+            show_page(send(config, OpenPortal { account }, KNOWN_ACCOUNTS)?)?;
+        }
+        TopUps::FillUp => {
+            send(config, RunTopUps, "")?;
+            printer.answer(&json!({"done": true}), || "done\n".to_owned())?;
+        }
+        TopUps::List { account } => {
+            let command = ListTopUps {
+                account: resolve_filter(config, account.as_ref())?,
+                before: None,
+                limit: None,
+            };
+            let found = send(config, command, KNOWN_ACCOUNTS)?;
+            printer.answer(&found, || tables::top_ups(&found))?;
+            if found.is_empty() {
+                printer.hint("No top-ups. `tollgate top-ups open ID CREDITS` creates a checkout page.");
+            }
+        }
+        TopUps::Auto { id, off: true, .. } => {
+            let account = account(id)?;
+            show_auto(
+                send(config, RemoveAutoTopUp { account }, KNOWN_ACCOUNTS)?,
+                printer,
+            )?;
+        }
         TopUps::Auto {
             id,
             below: Some(below),
             add: Some(amount),
             monthly_limit: Some(monthly_limit),
             ..
-        } => TopUpAction::SetAuto {
-            account: account(id)?,
-            below,
-            amount,
-            monthly_limit,
-        },
-        TopUps::Auto { id, .. } => TopUpAction::ShowAuto {
-            account: account(id)?,
-        },
-    };
-    match send(config, Command::TopUps { action }, KNOWN_ACCOUNTS)? {
-        // Prints only the URL, for shell substitution.
-        Reply::Page(page) => printer.answer(&page, || format!("{}\n", page.url))?,
-        Reply::TopUps(found) => {
-            printer.answer(&found, || tables::top_ups(&found))?;
-            if found.is_empty() {
-                printer.hint("No top-ups. `tollgate top-ups open ID CREDITS` creates a checkout page.");
-            }
+        } => {
+            let command = SetAutoTopUp {
+                account: account(id)?,
+                below,
+                amount,
+                monthly_limit,
+            };
+            show_auto(Some(send(config, command, KNOWN_ACCOUNTS)?), printer)?;
         }
-        Reply::AutoTopUp(auto) => {
-            printer.answer(&auto, || {
-                auto.as_ref()
-                    .map_or_else(|| "off\n".to_owned(), tables::auto_top_up)
-            })?;
-            if auto.is_some_and(|auto| auto.failures >= 3) {
-                printer.hint("Paused after three failed charges. Add another card, then set it again.");
-            }
+        TopUps::Auto { id, .. } => {
+            let account = account(id)?;
+            show_auto(send(config, ShowAutoTopUp { account }, KNOWN_ACCOUNTS)?, printer)?;
         }
-        Reply::Done => printer.answer(&json!({"done": true}), || "done\n".to_owned())?,
-        other => return Err(unexpected(&other)),
     }
     Ok(Exit::Fine)
+}
+
+fn show_auto(auto: Option<AutoView>, printer: &Printer) -> Result<(), Failure> {
+    printer.answer(&auto, || {
+        auto.as_ref()
+            .map_or_else(|| "off\n".to_owned(), tables::auto_top_up)
+    })?;
+    if auto.is_some_and(|auto| auto.failures >= 3) {
+        printer.hint("Paused after three failed charges. Add another card, then set it again.");
+    }
+    Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use tollgate_operations::{Actor, Command};
+use tollgate_operations::{Actor, CreateAccount};
 use tollgate_storage::{AuditEntry, AuditFilter, AuditLog, Result, Role, StorageError, StorageErrorKind};
 use tollgate_types::AuditId;
 
@@ -33,7 +33,7 @@ async fn every_change_is_a_line_and_none_has_a_secret() {
         .send(Role::Billing, "POST", &grants, &json!({"amount": "-5"}))
         .await;
     assert_eq!(refused.status, 400);
-    let by_command_line = Command::CreateAccount {
+    let by_command_line = CreateAccount {
         test_clock: false,
         name: "by hand".to_owned(),
     };
