@@ -104,6 +104,38 @@ pub async fn send<C: Operation>(home: &Path, command: &C) -> Result<C::Reply, Er
 /// Returns the error for a reply that this version cannot read. It omits the reply, which may
 /// contain a secret.
 fn other_version(_: serde_json::Error) -> Error {
-    let message = "The server sent an unexpected reply. Use the `tollgate` program of the server's version.";
-    Error::new(ErrorCode::InvalidParameter, message)
+    Error::internal(
+        "The server sent an unexpected reply. Use the `tollgate` program of the server's version.",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_operations::ListPlans;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn replies_of_another_version_are_not_shown() {
+        let home = tempfile::tempdir().unwrap();
+        let listener = open(home.path()).unwrap();
+        let server = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let (reader, mut writer) = stream.split();
+            let mut line = String::new();
+            BufReader::new(reader).read_line(&mut line).await.unwrap();
+            writer
+                .write_all(b"{\"Ok\": {\"secret\": \"c4n4ry\"}}\n")
+                .await
+                .unwrap();
+            line
+        };
+        let (line, reply) = tokio::join!(server, send(home.path(), &ListPlans));
+        assert_eq!(line, "{\"command\":\"list_plans\",\"parameters\":null}\n");
+        let message = reply.unwrap_err().operator_message();
+        assert!(
+            message.starts_with("The server sent an unexpected reply."),
+            "{message}"
+        );
+    }
 }

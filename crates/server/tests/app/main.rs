@@ -5,6 +5,7 @@
 
 mod admin;
 mod app;
+mod commands;
 mod compositions;
 mod example_config;
 mod files;
