@@ -22,7 +22,7 @@ pub fn path(home: &Path) -> PathBuf {
     home.join("tollgate.sock")
 }
 
-/// Opens the socket and removes an existing socket file. The caller has the lock of the directory
+/// Removes an existing socket file and opens the socket. The caller has the lock of the directory
 /// or has checked that no server answers there, so the file belongs to a process that has ended.
 pub fn open(home: &Path) -> std::io::Result<UnixListener> {
     let path = path(home);
