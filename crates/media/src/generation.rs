@@ -1,6 +1,6 @@
-//! Executes media generation jobs of all kinds. Each step is a submission to a provider: the step
-//! is recorded, sent and polled. Its output is stored before the step is recorded as done. A
-//! [`MediaGenerator`] implements the differences between the kinds.
+//! Executes image and video jobs, and the visual steps of compositions. Each step is a submission
+//! to a provider: the step is recorded, sent and polled. The outputs are stored before the step is
+//! recorded as done. A [`MediaGenerator`] implements the differences between the kinds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,8 @@ use crate::job_payload::{self, Failure, Handle, JobPayload, Outcome, Part, Store
 use crate::jobs::unavailable;
 use crate::storage::MediaStorage;
 
-/// Maximum number of attempts of a submission that the provider certainly did not execute.
+/// Maximum number of attempts of a step. A submission is attempted again only if the provider
+/// certainly did not execute it.
 const MAX_ATTEMPTS: u32 = 3;
 /// Maximum number of times that one submission is sent to a provider that supports idempotency
 /// keys.
@@ -47,8 +48,9 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(30);
 const LATE_POLL_INTERVAL: Duration = Duration::from_secs(300);
 /// Age of a submission after which the gateway stops polling and releases the hold.
 const ABANDON_AFTER: Duration = Duration::from_secs(24 * 3600);
-/// Minimum time for which one process polls a submission before it abandons it. The age alone is
-/// not reliable, because the clock may have been wrong when the submission was recorded.
+/// Minimum time for which one process polls a submission before the process abandons the
+/// submission. The age alone is not reliable, because the clock may have been wrong when the
+/// submission was recorded.
 const MIN_WATCHED: Duration = Duration::from_secs(3600);
 /// Maximum number of attempts to fetch and store one output.
 const MAX_FETCHES: u32 = 5;
@@ -130,7 +132,8 @@ pub(crate) enum OutputError {
     Storage(StorageError),
     /// The provider did not deliver the output; the attempt is repeated.
     Missing(UpstreamError),
-    /// The output does not match the request.
+    /// The output, or the stored video that it extends, is unusable. The step fails without another
+    /// attempt.
     Wrong(String),
 }
 
@@ -370,8 +373,8 @@ impl<C: MediaGenerator> GenerationHandler<C> {
         self.send(work, payload, number, route, &call, &key).await
     }
 
-    /// Repeats a submission that may have been sent. The provider executes it only once, because it
-    /// supports idempotency keys.
+    /// Repeats a submission that may have been sent. The provider supports idempotency keys, so it
+    /// executes the submission only once.
     async fn send_again(
         &self,
         work: &Work,
@@ -627,7 +630,8 @@ impl<C: MediaGenerator> GenerationHandler<C> {
         Ok(StepResult::Done(part))
     }
 
-    /// Fetches and stores one output. Failures are retried, because the output is already paid for.
+    /// Fetches and stores one output, in at most [`MAX_FETCHES`] attempts, because the gateway has
+    /// already paid the provider for the output. Unusable outputs are not retried.
     async fn item(
         &self,
         job: &Job,

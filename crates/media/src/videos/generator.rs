@@ -25,7 +25,7 @@ use crate::storage::{Facts, MAX_OBJECT_BYTES, RETENTION};
 /// Job kind of video generations.
 pub(crate) const KIND: &str = "video.generation";
 
-/// Size of the chunks in which a file is read, in bytes.
+/// Maximum size of the chunks in which a file is read, in bytes.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// Generates videos with video models.
@@ -46,10 +46,12 @@ pub(crate) struct Params {
     /// Source video that the job extends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<MediaId>,
-    /// Size of the source video. The complete video has the same size.
+    /// Size of the source video, in pixels. The complete video has this size if the gateway joins
+    /// both parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before_size: Option<(u32, u32)>,
-    /// Whether the gateway appends the generated part to the source, because the provider does not.
+    /// Whether the gateway appends the generated part to the source, because no provider can extend
+    /// the video.
     #[serde(default)]
     pub(crate) is_joined: bool,
     pub(crate) duration: Duration,
@@ -76,7 +78,7 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// Returns the standard name of the task's mode.
+    /// Returns the standard mode of the task. `Extend` counts as image to video.
     pub(super) fn mode(self) -> &'static str {
         match self {
             Task::FromText => "t2v",
@@ -119,8 +121,8 @@ impl Params {
         }
     }
 
-    /// Returns the minimum number of pixels of the output: 80 % of the requested size. If the
-    /// provider extends the source itself, the size of the source counts if it is smaller.
+    /// Returns the minimum number of pixels of the output: 80 % of the requested size, or of the
+    /// source's size if the provider extends the source itself and the source is smaller.
     fn min_area(&self) -> u64 {
         let whole = self.before_size.filter(|_| !self.is_joined).map(area);
         area(self.size).min(whole.unwrap_or(u64::MAX)) * 4 / 5
@@ -131,7 +133,7 @@ impl Params {
         Usage::ZERO.with(Unit::Video, self.counts(self.duration))
     }
 
-    /// Returns the billable quantity of a duration. The duration is limited to the requested one.
+    /// Returns the billable quantity of a duration. At most the requested duration is billed.
     fn counts(&self, duration: Duration) -> u64 {
         let micros = u64::try_from(duration.min(self.duration).as_micros()).unwrap_or(u64::MAX);
         Factor::from_millionths(self.each).of(micros)
@@ -197,9 +199,11 @@ impl MediaGenerator for VideoGenerator {
             None => (generated, size, duration, duration),
             Some(before) => {
                 let first = scratch.file("before.mp4");
-                let stored = input::stored(&media_jobs.storage, job.account, before).await;
-                let stored = stored.map_err(|error| OutputError::Wrong(error.to_string()))?;
-                write(OutputContent::Whole(stored.bytes), &first).await?;
+                let stored = media_jobs.storage.read(job.account, before).await;
+                let (_, bytes) = stored.map_err(OutputError::Storage)?.ok_or_else(|| {
+                    OutputError::Wrong(format!("the extended video {before} no longer exists"))
+                })?;
+                write(OutputContent::Whole(bytes), &first).await?;
                 let new = match params.is_joined {
                     true => None,
                     false => {
@@ -273,7 +277,8 @@ async fn probe_output(media_jobs: &MediaJobs, path: &Path) -> Result<Option<Prob
 }
 
 /// Returns the duration of the new part if the output contains the source and the new part; `None`
-/// if the output is only the new part. The nearer expected duration decides.
+/// if the output is only the new part. The output is assumed to be the variant whose expected
+/// duration is nearer to the output's duration.
 fn new_duration(generated: Duration, earlier: Duration, requested: Duration) -> Option<Duration> {
     let has_both = generated.abs_diff(earlier + requested) < generated.abs_diff(requested);
     has_both.then(|| generated.saturating_sub(earlier))
@@ -298,7 +303,7 @@ fn file(error: impl std::fmt::Display) -> OutputError {
     ))
 }
 
-/// Writes an output to a file. Returns an error if it exceeds [`MAX_OBJECT_BYTES`].
+/// Writes an output to a file. Returns an error if the output exceeds [`MAX_OBJECT_BYTES`].
 pub(crate) async fn write(content: OutputContent, path: &Path) -> Result<(), OutputError> {
     let mut stream = match content {
         OutputContent::Whole(bytes) => Box::pin(stream::once(async move { Ok(bytes) })),
