@@ -80,7 +80,7 @@ impl Admins {
         stored.map_err(|error| match error.kind {
             StorageErrorKind::Conflict => {
                 let message =
-                    "An administrator with this name exists. Revoke it first, or choose another name.";
+                    "An active administrator already has this name. Revoke that administrator first, or choose another name.";
                 Error::new(ErrorCode::Conflict, message).with_param("name")
             }
             _ => Error::internal(error),

@@ -130,7 +130,8 @@ pub struct KeysConfig {
     pub pepper: Pepper,
     /// Maximum age of a cached key. Bounds the delay of a change without a notification.
     pub ttl: Duration,
-    /// Default maximum number of active keys, for accounts without their own limit.
+    /// Default maximum number of unrevoked keys, including expired ones, for accounts without their
+    /// own limit.
     pub quota: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Authentication and rate limits: keys, callers, administrators, signed media URLs and sealed
-//! objects.
+//! Authentication and rate limits: keys, callers, administrators, signed media URLs, encrypted
+//! objects and webhook signatures.
 //!
 //! Suggested reading order: [`secret`] (format of a key), [`keys`] (from a key to a caller),
 //! [`limits`], [`admins`].

@@ -51,7 +51,7 @@ impl Limiter {
         self.default_tpm.store(tpm, Ordering::Relaxed);
     }
 
-    /// Returns the requests per minute of an account.
+    /// Returns the maximum number of requests per minute of an account in this budget.
     pub fn rpm(&self, account: &Account, budget: Budget) -> u32 {
         match budget {
             Budget::Work => account
@@ -62,7 +62,7 @@ impl Limiter {
         }
     }
 
-    /// Returns the tokens per minute of an account.
+    /// Returns the maximum number of tokens per minute of an account.
     pub fn tpm(&self, account: &Account) -> u64 {
         account
             .limits

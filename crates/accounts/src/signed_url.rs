@@ -50,7 +50,7 @@ impl SigningKey {
 
     fn expand(secret: &Prk) -> Option<Self> {
         let key = hmac::Key::from(secret.expand(&[b"key"], hmac::HMAC_SHA256).ok()?);
-        // No signed text has this prefix, so the id reveals nothing about a signature.
+        // No signed text begins with `id`, so the key id reveals nothing about a signature.
         let id = hmac::sign(&key, b"id");
         let id = id.as_ref()[..4]
             .iter()
@@ -149,8 +149,8 @@ impl MediaAddresses {
         }
     }
 
-    /// Verifies the query of a URL of this account's object and returns its disposition. The
-    /// signature is compared in constant time.
+    /// Verifies the query of a URL of this account's object and returns the disposition in the URL.
+    /// The signature is compared in constant time.
     pub fn verify(
         &self,
         account: AccountId,

@@ -1,4 +1,5 @@
-//! Encryption of tenant data at rest: a stolen database reveals no content.
+//! Encryption of tenant data at rest: without the pepper, encrypted data in a stolen database
+//! cannot be read.
 
 use std::fmt;
 
@@ -7,7 +8,7 @@ use tollgate_types::AccountId;
 
 use crate::secret::Pepper;
 
-/// First byte of a sealed text: version of the format.
+/// First byte of an encrypted text: version of the format.
 const VERSION: u8 = 1;
 const HEADER: usize = 1 + NONCE_LEN;
 
@@ -49,8 +50,8 @@ impl Vault {
         Ok(sealed)
     }
 
-    /// Decrypts a text; `None` if it was not sealed by this installation for this account and id,
-    /// or was changed.
+    /// Decrypts a text; `None` if the text was not encrypted with this pepper for this account and
+    /// id, or was changed.
     pub fn open(&self, account: AccountId, id: u128, sealed: &[u8]) -> Option<Vec<u8>> {
         let (header, body) = sealed.split_at_checked(HEADER)?;
         let (version, nonce) = header.split_first()?;

@@ -46,8 +46,8 @@ fn signature(secret: &[u8], id: &str, at: impl fmt::Display, body: &str) -> Stri
     format!("v1,{}", STANDARD.encode(signed))
 }
 
-/// Webhook secrets of all accounts. None is stored: each derives from the installation's pepper and
-/// a number.
+/// Webhook secrets of all accounts. No secret is stored: each is derived from the installation's
+/// pepper, the account and a number.
 #[derive(Clone)]
 pub struct WebhookSecrets {
     store: Arc<dyn WebhookStore>,

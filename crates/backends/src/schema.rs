@@ -115,7 +115,7 @@ pub(crate) fn compare(applied: &[Applied], known: &Migrator) -> Result<(), Strin
         "another build of Tollgate migrated it; restore a backup or use that build"
     };
     Err(format!(
-        "the database has schema {theirs}, this program needs {ours}: {advice}"
+        "the database has schema version {theirs}, but this program needs version {ours}: {advice}"
     ))
 }
 

@@ -35,7 +35,7 @@ pub struct Scope {
 pub struct Difference {
     /// Account of the call or week.
     pub account: AccountId,
-    /// The audited entry: `call hold_…` or `week xfer_…`.
+    /// The audited entry, such as `call hold_…` or `week xfer_…`.
     pub subject: String,
     /// Name of the figure, such as `charge` or `overrun`.
     pub figure: &'static str,
@@ -356,8 +356,8 @@ impl Audit {
                 "one that has an allowance".to_owned(),
             );
         }
-        // Usage is estimated only if output arrived or the caller disconnected; a call with an
-        // unknown outcome is free.
+        // Usage is estimated only if the response was delivered or the caller disconnected; calls
+        // with any other outcome are not estimated.
         let is_counted = matches!(row.outcome, Outcome::Ok | Outcome::ClientGone);
         if row.estimated && !is_counted {
             let outcome = row.outcome.as_str().to_owned();

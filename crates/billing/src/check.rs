@@ -659,7 +659,7 @@ impl Auditor {
     fn reprice_part(&mut self, row: HoldId, part: &UsagePart) {
         let (name, version) = (&part.name, part.price_version);
         let Some((model, prices)) = self.prices.get(&version) else {
-            let detail = format!("part '{name}' of {row} names {version}, which is not recorded");
+            let detail = format!("part '{name}' of {row} has price version {version}, which is not recorded");
             return self.fault("I13", detail);
         };
         let cost = prices.cost(&part.usage);
@@ -865,7 +865,7 @@ impl AuditVisitor for Auditor {
     }
 
     fn account_end(&mut self) {
-        // No entry has this id, so that the call checks the last entry.
+        // No entry has this id: the call only checks the last entry.
         self.switch_to(u128::MAX);
         self.check_resolved();
         self.check_chain();

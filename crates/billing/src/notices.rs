@@ -1,4 +1,4 @@
-//! Low-balance alerts: a signed POST or an e-mail to the account.
+//! Low-balance alerts: a signed POST, an e-mail, or both.
 //!
 //! POSTs follow the Standard Webhooks scheme (standardwebhooks.com): every attempt sends the same
 //! notice id, and the signature covers id, time and body.
@@ -272,7 +272,7 @@ fn storage_unavailable(error: StorageError) -> NotifyError {
     NotifyError::transient(error.to_string())
 }
 
-/// Returns the time before which created notices are deleted, once they are sent or have failed.
+/// Returns the creation time before which delivered and failed notices are deleted.
 pub fn retention_start(now: Timestamp) -> Timestamp {
     now.minus(RETENTION)
 }

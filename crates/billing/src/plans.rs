@@ -145,8 +145,8 @@ fn starts_immediately(old: &NewSubscription, plan: &Plan, unused: Credits) -> bo
 }
 
 /// Changes the plan of a subscription. An immediate change starts a new subscription with the id
-/// `new`, whose first period is cheaper by the unused part of the old one. Other changes take
-/// effect with the next period. Returns the resulting subscription.
+/// `new`, whose first period is cheaper by the unused part of the old one if credits pay for it.
+/// Other changes take effect with the next period. Returns the resulting subscription.
 pub async fn change_plan(
     subscriptions: &dyn SubscriptionStore,
     id: SubscriptionId,
@@ -321,7 +321,7 @@ pub(crate) async fn renew_all(
         let id = SubscriptionId::from_u128(ids.next(now));
         match renew(subscriptions, &subscription, next.map(|plan| (id, plan)), now).await {
             Ok(change) => changed += u64::from(change),
-            // Another node renewed it, or its owner cancelled it concurrently.
+            // Another node renewed the subscription, or its owner cancelled it concurrently.
             Err(error) if error.kind == StorageErrorKind::Conflict => {}
             Err(error) => {
                 tracing::warn!(%error, subscription.id = %subscription.terms.id, "cannot renew a subscription");

@@ -4,7 +4,7 @@ use tollgate_catalog::Model;
 use tollgate_types::money::{Discount, UNITS_PER_PRICE};
 use tollgate_types::{Credits, Tokenizer, Unit, Usage};
 
-/// Number of tokens that a model's chat template adds to one message.
+/// Maximum number of tokens that a model's chat template adds to one message.
 const TOKENS_PER_MESSAGE: u64 = 8;
 
 /// Maximum number of tokens that a model of the catalog charges for one image.
@@ -98,14 +98,14 @@ impl Demand {
             .saturating_add(image_tokens)
     }
 
-    /// Returns [`Demand::input_bound`], or the model's context window if that is smaller.
+    /// Returns [`Demand::input_bound`], or [`Demand::window`] if that is smaller.
     pub fn input_bound_of(&self, model: &Model) -> u64 {
         let window = self.window(model).unwrap_or(u64::MAX);
         self.input_bound().min(window)
     }
 
-    /// Returns the maximum number of input tokens that the model's context window allows; `None` if
-    /// no window is known or applies.
+    /// Returns the maximum number of input tokens that the model's context window allows for all
+    /// inputs together; `None` if no window is known or applies.
     pub fn window(&self, model: &Model) -> Option<u64> {
         let inputs = Some(self.inputs).filter(|inputs| *inputs > 0)?;
         Some(model.context_window?.saturating_mul(inputs))
@@ -153,7 +153,8 @@ pub struct Quote {
     pub amount: Credits,
     /// Maximum number of output tokens of one choice that the amount covers.
     pub output_cap: u64,
-    /// Whether the gateway must send this cap upstream, because no other limit bounds the output.
+    /// Whether the gateway must send this cap upstream, because the output could otherwise exceed
+    /// the cap.
     pub must_clamp: bool,
 }
 
@@ -180,7 +181,8 @@ impl Item {
 }
 
 impl Quote {
-    /// Returns the items of the quote. The amount is the sum of their costs, rounded once.
+    /// Returns the items of the quote. The amount is the sum of their unrounded costs after the
+    /// discount, rounded up once.
     pub fn items(&self, model: &Model, demand: &Demand) -> Vec<Item> {
         let made = demand.made.iter().map(|(unit, quantity)| Item {
             unit,

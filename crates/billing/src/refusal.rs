@@ -8,7 +8,8 @@ pub(crate) fn invalid(param: &str, message: impl Into<String>) -> Error {
     Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 
-/// Converts a storage failure for an account that may not exist (404) or may be closed (409).
+/// Converts a storage failure for an account that may not exist (404) or may be closed (409); any
+/// other failure becomes an internal error.
 pub fn no_such_account(error: StorageError) -> Error {
     match error.kind {
         StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such account."),

@@ -117,7 +117,7 @@ impl Statement {
         if self.opening.balance + movements != self.closing.balance {
             let (opening, closing) = (self.opening.balance, self.closing.balance);
             faults.push(format!(
-                "an opening balance of {opening} nano-credits and {movements} moved do not sum to {closing}"
+                "the opening balance of {opening} plus movements of {movements} is not the closing balance of {closing} (nano-credits)"
             ));
         }
         for (leg, of) in [

@@ -3,7 +3,8 @@
 use tollgate_storage::LedgerStore;
 use tollgate_types::Clock;
 
-/// Maximum number of holds that one pass releases.
+/// Maximum number of holds that one call of the storage releases. A pass makes such calls until no
+/// expired hold is left.
 const BATCH: u32 = 500;
 
 /// Voids every expired hold and returns their number. A failure is logged, and the next pass tries

@@ -2,8 +2,8 @@
 //! renewals, overdue payments and expiries.
 //!
 //! A test clock runs at the speed of real time, ahead of it by the sum of its advances, and never
-//! moves back. Calls, plan and lots of the account use its time. Everything shared with other
-//! accounts uses real time.
+//! moves back. Calls, plan and lots of the account use the time of the test clock. Everything
+//! shared with other accounts uses real time.
 
 use std::time::Duration;
 

@@ -72,7 +72,8 @@ pub enum EventOutcome {
     Returned,
     /// An event of a plan was processed, now or earlier.
     Plan,
-    /// The event is neither about credits nor about plans.
+    /// The event concerns neither credits nor plans of this gateway, or is the refund of a plan
+    /// invoice.
     Ignored,
 }
 
@@ -141,7 +142,8 @@ impl TopUps {
         opened.map_err(|error| unavailable(&error))
     }
 
-    /// Sets or removes the automatic top-up of an account, and resets its number of failures.
+    /// Sets or removes the automatic top-up of an account and returns it. The stored number of
+    /// failures becomes `auto.failures`.
     pub async fn set_auto(
         &self,
         account: AccountId,

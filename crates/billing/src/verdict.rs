@@ -202,7 +202,8 @@ mod tests {
             is(&unknown, estimated, true);
             is(&silent, input_alone, true);
             is(&empty, Usage::tokens(90, 0), false);
-            // If text arrived, a report of zero counts as no report.
+            // If text arrived, a report of zero is replaced by an estimate; after a cut, only its
+            // output is estimated.
             if ending != Ending::Stopped {
                 let usage = match ending {
                     Ending::CallerGoneCut => Usage::tokens(0, 10),

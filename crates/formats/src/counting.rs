@@ -1,6 +1,6 @@
-//! Token-count requests for upstreams. The body is reduced to the counted members, because
-//! upstreams refuse members that their count endpoints do not support, such as a limit on output
-//! tokens.
+//! Token-count requests for upstreams. Except for the Gemini API, which counts complete requests,
+//! the body is reduced to the counted members, because upstreams refuse members that their count
+//! endpoints do not support, such as a limit on output tokens.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -53,7 +53,8 @@ pub fn responses(body: &[u8]) -> Result<Bytes, DecodeError> {
 }
 
 /// Returns the body for `:countTokens` of the Gemini API, which requires a complete request with
-/// its model. `model` includes the collection: `models/gemini-2.5-flash`.
+/// its model. `body` must be a JSON object. `model` includes the collection:
+/// `models/gemini-2.5-flash`.
 pub fn content(body: &[u8], model: &str) -> Bytes {
     let mut out = br#"{"generateContentRequest":{"model":"#.to_vec();
     write_string(&mut out, model);
@@ -79,15 +80,15 @@ pub fn converse(body: &[u8]) -> Result<Bytes, DecodeError> {
     ))
 }
 
-/// Reads the count with this name from the response. `None` if it is missing or implausible: valid
-/// counts are 1 to 1,000,000,000.
+/// Reads the token count in the top-level member `name` of a response. Returns `None` unless the
+/// response is a JSON object and the member is an integer from 1 to 1,000,000,000.
 pub fn read(answer: &[u8], name: &str) -> Option<u64> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
     let tokens = answer.get(name)?.as_u64()?;
     (1..=MAX_QUANTITY).contains(&tokens).then_some(tokens)
 }
 
-/// Returns the object with only these members, byte for byte.
+/// Returns the object with only the members in `names`. Their values are copied byte for byte.
 fn keep_members(body: &[u8], names: &[&str]) -> Result<Vec<u8>, DecodeError> {
     read_members(body, names).map_err(|error| *error)
 }

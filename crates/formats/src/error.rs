@@ -1,4 +1,5 @@
-//! Errors about a request body, with parameter names of the caller's format.
+//! Errors about a request or a response that cannot be decoded. Parameter names are those of the
+//! format.
 
 use std::fmt;
 
@@ -8,17 +9,18 @@ use tollgate_types::{Error, ErrorCode};
 /// hot path.
 pub(crate) type BoxedError = Box<DecodeError>;
 
-/// Error about a body that the format does not allow. It converts into the public [`Error`].
+/// Error about a request or a response that the format does not allow. Converts into the public
+/// [`Error`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// `invalid_json`, `missing_required_parameter`, `invalid_parameter`, `unknown_parameter` or
     /// `unsupported_parameter`.
     pub code: ErrorCode,
-    /// Path of the invalid parameter, dotted with indexes: `messages[2].content[0].image_url.url`.
-    /// `None` when the body is not JSON.
+    /// Path of the parameter, dotted with indexes: `messages[2].content[0].image_url.url`. For a
+    /// header, its name. `None` for `invalid_json` and for errors about the body as a whole.
     pub param: Option<String>,
-    /// Message for the caller: the problem and its solution. It repeats no content of the body
-    /// except key names, truncated.
+    /// Message for the caller: the problem and its solution. Messages about values that violate the
+    /// rules of the format repeat no content of the body except truncated key names.
     pub message: String,
 }
 
@@ -32,7 +34,8 @@ impl DecodeError {
         }
     }
 
-    /// Creates the error for a parameter of the wrong type or outside the bounds of the format.
+    /// Creates the error for a parameter whose type or value the format does not allow, alone or in
+    /// combination with other parameters.
     pub fn invalid(param: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code: ErrorCode::InvalidParameter,

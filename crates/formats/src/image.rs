@@ -1,5 +1,5 @@
-//! Detection of image types by their first bytes, following the media type registrations and
-//! WHATWG's "MIME Sniffing" standard.
+//! Detection of image types by the first bytes of a file, following the media type registrations
+//! and WHATWG's "MIME Sniffing" standard.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -15,17 +15,18 @@ const ENGINE: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Number of base64 characters that contain any image file's signature.
+/// Number of base64 characters to decode. They contain the signature of every supported image type.
 const SIGNATURE_DIGITS: usize = 24;
 
-/// Error text for data that is sent as an image.
+/// Error text for data that is sent as an image but has no known image signature.
 pub const MUST_BE_IMAGE: &str =
     "must have the bytes of an image: PNG, JPEG, GIF, WebP, HEIC, AVIF, BMP or TIFF";
 
-/// Major brands of ISO media files that are images (ISO/IEC 23008-12, AV1 Image File Format).
+/// Major brands of ISO media files that are HEIF images (ISO/IEC 23008-12).
 const HEIC_BRANDS: &[&[u8]] = &[
     b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1",
 ];
+/// Major brands of ISO media files that are AVIF images (AV1 Image File Format).
 const AVIF_BRANDS: &[&[u8]] = &[b"avif", b"avis"];
 
 /// Returns the media type of an image, detected from its first bytes; `None` for unknown types.
@@ -52,8 +53,8 @@ pub(crate) fn is_image_type(media_type: &str) -> bool {
     family.eq_ignore_ascii_case("image/")
 }
 
-/// Whether base64 in a JSON string starts with an image signature. Escapes are resolved only if
-/// they occur within the signature.
+/// Whether base64 in a JSON string starts with an image signature. Escapes are resolved only if the
+/// first [`SIGNATURE_DIGITS`] characters contain one.
 pub(crate) fn text_begins_as_image(text: Text<'_>) -> bool {
     let head = text.raw.get(..SIGNATURE_DIGITS).unwrap_or(text.raw);
     match head.contains('\\') {
@@ -77,7 +78,7 @@ pub(crate) fn begins_as_image(base64: &str) -> bool {
     image_type(&bytes).is_some()
 }
 
-/// Whether a data URL declares base64 of an image but contains other data.
+/// Whether a data URL declares a base64-encoded image, but its data has no known image signature.
 pub fn is_false_image(data_url: &str) -> bool {
     let Some((head, data)) = data_url.get(5..).and_then(|rest| rest.split_once(',')) else {
         return false;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-/// Range of bytes of a body.
+/// Byte range within a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Span {
     /// Offset of the first byte.
@@ -97,9 +97,10 @@ fn part(body: &Bytes, start: usize, end: usize) -> Bytes {
     body.slice(start.min(end)..end)
 }
 
-/// Returns the range to delete in order to remove one field from an object: the field and one
-/// comma. `field` starts at the key and ends with the value. Only one field of an object can be
-/// removed this way.
+/// Returns the range to delete in order to remove one field from an object: the field and the comma
+/// before it, or the comma after it if the field is the first. The only field of an object has no
+/// comma. `field` starts at the key and ends with the value. Ranges of several fields of one object
+/// may overlap, so only one field can be removed this way.
 pub(crate) fn field_with_comma(body: &[u8], field: Span) -> Span {
     let is_space = |byte: &u8| byte.is_ascii_whitespace();
     let before = body.get(..field.start as usize).unwrap_or_default();

@@ -1,15 +1,16 @@
-//! Seals: provider data attached to reasoning. The gateway sends a seal to callers wrapped with its
-//! origin, `gw1.<origin>.<data>`. When a caller returns a seal, the gateway sends it only to the
-//! upstream that created it.
+//! Envelope of the signatures and encrypted data that providers attach to reasoning ([`Seal`]).
+//! Callers receive a signature wrapped with its origin, `gw1.<origin>.<data>`. When a caller
+//! returns a wrapped signature, the gateway forwards the signature only to upstreams of the same
+//! origin.
 
 use tollgate_types::generate::Seal;
 
 const PREFIX: &str = "gw1.";
 const ORIGIN_DIGITS: usize = 16;
 
-/// Returns the origin of a provider's seals: the FNV-1a hash (64 bits) of the provider's name in
-/// the settings. Callers do not see the name, but the hash does not hide it from a person who
-/// guesses it.
+/// Returns the origin of a provider's signatures: the 64-bit FNV-1a hash of the provider's name in
+/// the settings, as 16 hexadecimal digits. The hash conceals the name from callers, but a caller
+/// can verify a guess.
 pub fn origin_of(provider: &str) -> String {
     let digest = provider.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -17,13 +18,13 @@ pub fn origin_of(provider: &str) -> String {
     format!("{digest:016x}")
 }
 
-/// Returns the text of a seal, wrapped for a caller.
+/// Returns the signature in the form for callers: `gw1.<origin>.<data>`.
 pub fn wrap(seal: &Seal) -> String {
     format!("{PREFIX}{}.{}", seal.origin, seal.data)
 }
 
-/// Parses a seal. A text that the gateway did not wrap has an empty origin; an empty text is no
-/// seal.
+/// Parses a signature from a caller. A signature without an envelope has an empty origin. Returns
+/// `None` for an empty text.
 pub fn unwrap(text: &str) -> Option<Seal> {
     if text.is_empty() {
         return None;
@@ -41,8 +42,8 @@ pub fn unwrap(text: &str) -> Option<Seal> {
     })
 }
 
-/// Whether the seal has another origin or is missing. A seal that never passed through the gateway
-/// is not foreign: the caller is responsible for it.
+/// Whether the signature has another origin or is missing. A signature without an origin has no
+/// envelope of the gateway and is not foreign: the upstream checks whether the signature is valid.
 pub(crate) fn is_foreign(seal: Option<&Seal>, origin: &str) -> bool {
     seal.is_none_or(|seal| !seal.origin.is_empty() && seal.origin != origin)
 }

@@ -1,4 +1,4 @@
-//! Properties of requests in every format.
+//! Properties that requests of all formats have in common.
 
 /// Required format of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -18,7 +18,8 @@ pub fn decode_request(format: Format, body: &[u8]) -> Result<GenerateRequest, De
     }
 }
 
-/// Translates a parameter name of the common form to the caller's format.
+/// Translates a parameter name of the common form to the caller's format. Names without a
+/// translation are returned unchanged.
 pub fn param_in(format: Format, param: &str) -> String {
     let names: &[(&str, &str)] = match format {
         Format::ChatCompletions => &[
@@ -74,8 +75,9 @@ pub fn param_in(format: Format, param: &str) -> String {
     }
 }
 
-/// Returns the path of the responses item of a tool call: `input[2].tool_calls[1]` is `input[3]`,
-/// because the calls of a turn are consecutive items.
+/// Returns the path of the responses item of a tool call. `input[2].tool_calls[1]` becomes
+/// `input[3]`, because the calls of a turn are consecutive items. A path of another form is
+/// returned unchanged.
 fn item_of_call(call: &str) -> String {
     let item = || {
         let (turn, index) = call.strip_suffix(']')?.split_once("].tool_calls[")?;
@@ -106,8 +108,8 @@ pub(crate) fn has_cache_breakpoints(request: &GenerateRequest) -> bool {
         || tools.any(|tool| matches!(tool, Tool::Function { cache: Some(_), .. }))
 }
 
-/// Removes reasoning of other origins: only the upstream that sealed it can read it. Returns
-/// whether it removed any.
+/// Removes reasoning whose signature is missing or has another origin, because an upstream accepts
+/// only its own signatures. Returns whether any reasoning was removed.
 pub fn drop_foreign_reasoning(request: &mut GenerateRequest, origin: &str) -> bool {
     let mut dropped = false;
     for message in &mut request.messages {
@@ -118,7 +120,7 @@ pub fn drop_foreign_reasoning(request: &mut GenerateRequest, origin: &str) -> bo
     dropped
 }
 
-/// Whether the request has reasoning of another origin.
+/// Whether the request has reasoning whose signature is missing or has another origin.
 pub fn has_foreign_reasoning(request: &GenerateRequest, origin: &str) -> bool {
     let mut parts = request.messages.iter().flat_map(|message| &message.parts);
     parts.any(|part| is_foreign(part, origin))

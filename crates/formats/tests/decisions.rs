@@ -166,8 +166,8 @@ fn numbers(decision: &Decision) -> Vec<f64> {
     numbers
 }
 
-/// Returns the properties of a question that every shape preserves; its position is not one of
-/// them.
+/// Returns the properties of a question that every shape preserves. The position of the question in
+/// the request is not one of them.
 fn essence(question: &Question) -> (String, String, QuestionKind, bool) {
     (
         question.id.clone(),
@@ -191,7 +191,7 @@ fn frame() -> ResponseFrame<'static> {
     }
 }
 
-/// Generates values of wrong types, to insert anywhere.
+/// Generates values of all types, to insert anywhere. Most of them are invalid there.
 fn stray() -> impl Strategy<Value = Value> {
     let values = [
         json!(null),

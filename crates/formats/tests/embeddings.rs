@@ -35,7 +35,7 @@ fn bits(vectors: &[Vec<f32>]) -> Vec<Vec<u32>> {
     vectors.iter().map(of).collect()
 }
 
-/// Generates values of wrong types, to insert anywhere.
+/// Generates values of all types, to insert anywhere. Most of them are invalid there.
 fn stray() -> impl Strategy<Value = Value> {
     let values = [
         json!(null),

@@ -1,6 +1,6 @@
-//! Converts calls whose upstream uses another format than the caller, or accepts media only as
-//! bytes. Requests that a conversion would change are rejected before any hold or upstream call.
-//! Dropped hints are reported to the caller.
+//! Converts calls whose upstream uses a different format from the caller's, or accepts media only
+//! as bytes. A request that no candidate can represent is rejected before any hold or upstream
+//! call. Dropped parameters are reported to the caller.
 
 use std::sync::Arc;
 

@@ -13,7 +13,13 @@ pub(crate) struct WorkPermits(Arc<RwLock<()>>);
 /// Permission to work on a job, until it is dropped.
 pub(crate) enum WorkPermit {
     /// Permission to work concurrently with other jobs.
-    Shared(#[expect(dead_code, reason = "it is held until it is dropped")] OwnedRwLockReadGuard<()>),
+    Shared(
+        #[expect(
+            dead_code,
+            reason = "the guard is never read; dropping it releases the permit"
+        )]
+        OwnedRwLockReadGuard<()>,
+    ),
     /// Permission to work while no other job works.
     Alone(OwnedRwLockWriteGuard<()>),
 }

@@ -224,7 +224,9 @@ impl Worker {
             Err(error) if error.kind == StorageErrorKind::Conflict => {
                 tracing::info!(job.id = %lease.job, "another worker has the job");
             }
-            Err(error) => tracing::warn!(job.id = %lease.job, %error, "a job continues when its lease ends"),
+            Err(error) => {
+                tracing::warn!(job.id = %lease.job, %error, "cannot store the result of a job or release its lease; a worker resumes the job after the lease expires")
+            }
         }
     }
 

@@ -11,8 +11,9 @@ impl Image {
         self.mixed(other, |_| share)
     }
 
-    /// Returns this image with the pixels of the other one where the mask is transparent. If the
-    /// three sizes differ, the method returns this image unchanged.
+    /// Returns this image with the pixels of the other one where the mask is transparent. Where the
+    /// mask is partly transparent, the pixels are blended. Unless all three images have the same
+    /// size, the method returns this image unchanged.
     #[must_use]
     pub fn redrawn(&self, other: &Image, mask: &Image) -> Self {
         if mask.size() != self.size() {

@@ -138,8 +138,8 @@ impl CaptionPosition {
         }
     }
 
-    /// Returns the distance to the edge in pixels. It is larger in portrait videos, because players
-    /// of these show controls at the edges.
+    /// Returns the distance to the edge in pixels. The distances at the top and the bottom are
+    /// larger in portrait videos, because players show controls over the edges of portrait videos.
     fn margin(self, size: Dimensions) -> u32 {
         let percent = match (self, size.height > size.width) {
             (CaptionPosition::Top, true) => 12,

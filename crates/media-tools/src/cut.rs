@@ -93,7 +93,7 @@ pub struct CutScene {
     /// Number of frames of the segment.
     pub frames: u64,
     /// Transition from the previous scene; ignored for the first scene. If one of the two scenes is
-    /// too short for the transition, it is replaced by a cut.
+    /// too short for the transition, the transition is replaced by a cut.
     pub transition: Transition,
 }
 
@@ -235,7 +235,10 @@ impl CutSpec {
         }
         let moments = self.voices.iter().chain(&self.clips);
         if moments.into_iter().any(|clip| clip.at > MAX_DURATION) {
-            return input("has an audio track that starts after its end".to_owned());
+            let seconds = MAX_DURATION.as_secs();
+            return input(format!(
+                "has a voice or audio clip that starts after {seconds} seconds"
+            ));
         }
         if self
             .music
@@ -371,7 +374,8 @@ impl Tools {
         })
     }
 
-    /// Encodes the transition between two scenes. Its frame count must be that of the overlap.
+    /// Encodes the transition between two scenes. Returns an error if the result does not have
+    /// exactly the frames of the overlap.
     async fn encode_transition(
         &self,
         spec: &CutSpec,

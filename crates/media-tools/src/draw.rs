@@ -1,6 +1,6 @@
 //! Draws images for the simulator: a landscape or a pattern chosen by a seed and a prompt, with a
-//! banner that marks it as simulated. The same sketch produces the same image on all machines of
-//! one architecture.
+//! banner that marks the image as simulated. The same sketch produces the same image on all
+//! machines of one architecture.
 
 mod banner;
 mod colour;
@@ -32,7 +32,7 @@ pub struct Sketch {
     /// Palette of the image; `None` selects one by the prompt or the seed.
     pub palette: Option<Palette>,
     /// Position in an image set, from 1, and size of the set. The images of a set show the same
-    /// place at later and later times.
+    /// scene at successive times.
     pub number: Option<(u32, u32)>,
     /// Whether the banner is opaque, so that it covers an existing banner.
     pub hides_banner: bool,
@@ -117,8 +117,8 @@ impl Sketch {
         banner::write(image, &self.prompt, self.number, opacity);
     }
 
-    /// Tints an image with the color that the prompt names ("make it red"); `None` if it names
-    /// none.
+    /// Tints an image with the color that the prompt names ("make it red"). `None` if the prompt
+    /// names no color, or if the object that it names has its own color.
     pub fn toned(&self, image: &Image) -> Option<Image> {
         let tone = things::tone(&self.words())?;
         let mut toned = image.clone();

@@ -18,11 +18,13 @@ pub enum Error {
     Missing(Program),
     /// The caption font is not installed.
     NoFont,
-    /// The program failed. The text is the end of its error output, and is for the log only.
+    /// The program failed, or its standard output is too long or malformed. The text has the
+    /// reason, such as the exit status and the end of the error output, and is for the log only.
     Failed(Program, String),
     /// The program was stopped after this timeout.
     TooSlow(Program, Duration),
-    /// The output of a program does not match the request. The text is for the log only.
+    /// The output of a program does not match the request, or an internal operation such as
+    /// encoding an image failed. The text is for the log only.
     UnexpectedOutput(String),
     /// Reading or writing a file failed. The text is for the log only.
     File(std::io::Error),

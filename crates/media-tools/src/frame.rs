@@ -12,8 +12,8 @@ use crate::tools::{Program, Tools};
 
 /// Timeout of a frame extraction.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// Length of the video's end in which the last frame is searched first. If it contains no frame,
-/// the whole video is decoded.
+/// Duration of the part at the end of a video in which the last frame is searched first. If this
+/// part contains no frame, or if the file is at most twice as long, the whole video is decoded.
 const LAST_SECONDS: Duration = Duration::from_secs(1);
 /// JPEG quality of thumbnails and contact sheets, from 1 to 100.
 const QUALITY: u8 = 82;

@@ -234,7 +234,8 @@ impl Image {
         Self { pixels }.resized(size)
     }
 
-    /// Encodes the image. JPEG has no alpha channel, so transparent pixels become white.
+    /// Encodes the image. JPEG has no alpha channel, so the image is blended with a white
+    /// background.
     pub fn encode(&self, encoding: Encoding) -> Result<Vec<u8>> {
         let mut file = Vec::new();
         let (width, height) = self.pixels.dimensions();

@@ -113,8 +113,11 @@ impl Inspection {
             ));
         }
         if video.size != expected.size {
-            let Dimensions { width, height } = video.size;
-            faults.push(format!("The size is {width} by {height}."));
+            let (actual, wanted) = (video.size, expected.size);
+            faults.push(format!(
+                "The size is {} by {} instead of {} by {}.",
+                actual.width, actual.height, wanted.width, wanted.height
+            ));
         }
         if video.frames.abs_diff(expected.frames) > 1 || video.duration.abs_diff(length) > rate.duration(1) {
             faults.push(format!(
@@ -144,7 +147,10 @@ impl Inspection {
         match self.loudness_lufs_tenths {
             None => faults.push("The audio is silent.".to_owned()),
             Some(tenths) if (tenths - LOUDNESS).abs() > TOLERANCE => {
-                faults.push(format!("The loudness is {:.1} LUFS.", f64::from(tenths) / 10.0));
+                let (actual, target) = (f64::from(tenths) / 10.0, f64::from(LOUDNESS) / 10.0);
+                faults.push(format!(
+                    "The loudness is {actual:.1} LUFS instead of {target:.1} LUFS."
+                ));
             }
             Some(_) => {}
         }

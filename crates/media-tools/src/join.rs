@@ -11,15 +11,15 @@ use crate::tools::{Program, Tools};
 use crate::video::{AUDIO_ARGS, Expected, MP4_ARGS, SAMPLE_RATE, TIMEOUT, VIDEO_ARGS};
 
 /// Time for which the end of the first video's audio overlaps the start of the second video's
-/// audio.
+/// audio, in seconds; at most half of the shorter video.
 const CROSSFADE_SECONDS: f64 = 0.25;
 
 impl Tools {
     /// Joins two videos. The result has the size and the frame rate of the first video, and the
-    /// total duration of both. It has audio if one of the videos has audio; the other part is then
-    /// silent. The audio of both parts stays in sync: for the crossfade, the first audio is
-    /// extended by its reversed end. Returns [`Error::Input`] if a side of the first video is odd,
-    /// and [`Error::TooLarge`] if it has more than 120 frames per second.
+    /// total duration of both. The result has audio if at least one of the videos has audio; a part
+    /// without audio is silent. The audio of both parts stays in sync: for the crossfade, the first
+    /// audio is extended by its reversed end. Returns [`Error::Input`] if a side of the first video
+    /// is odd, and [`Error::TooLarge`] if the first video has more than 120 frames per second.
     pub async fn join(&self, first: &Path, second: &Path, place: &Path) -> Result<()> {
         let (one, two) = (self.probe(first).await?, self.probe(second).await?);
         let plan = Plan::new(&one, &two)?;

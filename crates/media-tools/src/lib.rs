@@ -1,5 +1,6 @@
-//! Tools for image, video and speech files: detection, encoding, and the simulator's output. This
-//! crate reads, writes and draws images itself. External programs generate video and audio.
+//! Tools for image, video and audio files: detection, encoding, and the simulator's output. This
+//! crate reads, writes and draws images and synthesizes music itself. External programs process
+//! video and audio files and synthesize speech.
 //!
 //! Suggested reading order: [`error`], [`tools`], [`process`], [`scratch`], [`image`], [`memory`],
 //! [`draw`](mod@draw), [`probe`], [`video`], [`frame`], [`join`], [`speech`]; then the modules that

@@ -1,4 +1,4 @@
-//! Memory limit for images. Drawing, decoding and encoding wait until their memory fits into
+//! Memory limit for images. Work that runs in [`with_pixels`] waits until its memory fits into
 //! [`IMAGE_MEMORY`].
 
 use tokio::sync::Semaphore;
@@ -33,7 +33,8 @@ pub async fn with_pixels<T: Send + 'static>(
     done.await.map_err(|error| unfit(error.to_string()))
 }
 
-/// Returns the number of pixels of an image file; 0 if the file is not an image.
+/// Returns the number of pixels of an image file; 0 if the file is not an image or exceeds the
+/// limits for decoded images.
 pub fn pixels_of(file: &[u8]) -> u64 {
     dimensions(file).map_or(0, Dimensions::pixels)
 }

@@ -31,9 +31,9 @@ const FADE_OUT: Duration = Duration::from_millis(1_500);
 pub enum Mood {
     /// Slow and soft chords.
     Calm,
-    /// Major chords, with plucked strings.
+    /// Chords in a major key, with plucked strings.
     Bright,
-    /// Low minor chords, with a pulse.
+    /// Low chords in a minor key, with a pulse.
     Tense,
     /// Seventh chords, with a small number of plucked strings.
     Warm,
@@ -74,9 +74,10 @@ impl Tools {
     }
 
     /// Fits a recording to this duration (0.1 seconds to ten minutes), and writes it as a WAV file
-    /// in the format of [`make_music`](Self::make_music). A longer recording is cut, a shorter one
-    /// is looped with a crossfade; both fade out at the end. Returns [`Error::Input`] if the file
-    /// has no audio, or if a recording to be looped is shorter than a second.
+    /// in the format of [`make_music`](Self::make_music). A longer recording is cut; a shorter one
+    /// is looped with a crossfade. The music fades in at the start and fades out at the end.
+    /// Returns [`Error::Input`] if the file has no audio, or if a recording to be looped is shorter
+    /// than a second.
     pub async fn fit_music(&self, source: &Path, duration: Duration, place: &Path) -> Result<()> {
         check(duration)?;
         let Some(audio) = self.probe(source).await?.audio else {

@@ -112,7 +112,8 @@ impl Run {
 
 impl Tools {
     /// Runs a program to its end and returns its standard output. The timeout does not include the
-    /// wait for a free slot. Dropping the future ends the program.
+    /// wait for a free slot. Dropping the future ends the program. Returns [`Error::Failed`] if the
+    /// program fails or writes more than 8 MiB, and [`Error::TooSlow`] after the timeout.
     pub async fn run(&self, run: Run) -> Result<Vec<u8>> {
         let mut command = self.command(&run)?;
         let _turn = self

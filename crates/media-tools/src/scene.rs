@@ -268,7 +268,7 @@ pub(crate) fn exactly(probe: &Probe, frames: u64) -> Result<()> {
     }
 }
 
-/// Makes a path absolute.
+/// Makes a path absolute, without resolving symbolic links.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
     Ok(std::path::absolute(path)?)
 }

@@ -59,7 +59,7 @@ impl Scratch {
 }
 
 /// Removes the folders of dead processes and returns their number. Folders that this process cannot
-/// open or remove stay.
+/// open or remove are skipped.
 pub fn remove_abandoned() -> Result<usize> {
     remove_abandoned_in(&std::env::temp_dir())
 }

@@ -136,8 +136,9 @@ pub struct Speech {
 }
 
 impl Tools {
-    /// Synthesizes a text. Returns [`Error::Input`] if the text has nothing to speak, or if the
-    /// voice does not exist.
+    /// Synthesizes a text. Returns [`Error::Input`] if the text has nothing to speak, if the voice
+    /// does not exist, or if the speed is out of range. Returns [`Error::TooLarge`] for more than
+    /// 100,000 characters.
     pub async fn speak(&self, text: &str, spec: &SpeechSpec) -> Result<Speech> {
         let text = speakable(text)?;
         check(spec)?;
@@ -148,10 +149,10 @@ impl Tools {
     }
 
     /// Synthesizes a text and measures the time of each word. espeak-ng speaks the text three
-    /// times, each time with other words muted. If the takes do not determine the times, the
-    /// timestamps are estimated from the letters. Pauses are slightly shorter than in
-    /// [`speak`](Self::speak). The errors are those of `speak`; additionally, a text with more than
-    /// 20,000 characters is too large.
+    /// times: once completely, and twice with different words muted. If the takes do not determine
+    /// the times, the timestamps are estimated from the letters. Pauses are slightly shorter than
+    /// in [`speak`](Self::speak). The errors are those of `speak`; additionally, a text with more
+    /// than 20,000 characters is too large.
     pub async fn speak_timed(&self, text: &str, spec: &SpeechSpec) -> Result<(Speech, Vec<Word>)> {
         let text = speakable(text)?;
         check(spec)?;
@@ -256,8 +257,8 @@ impl Tools {
     }
 }
 
-/// Returns the text without control characters. Returns an error if it is too long or has no
-/// letters and digits.
+/// Returns the text without control characters, and with phoneme input disabled. Returns an error
+/// if the text is too long or has neither letters nor digits.
 fn speakable(text: &str) -> Result<String> {
     if text.chars().count() > MAX_CHARS {
         return Err(Error::TooLarge(format!("has more than {MAX_CHARS} characters")));

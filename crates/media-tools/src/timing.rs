@@ -154,7 +154,8 @@ pub(crate) fn listen(words: &[String], takes: &[Vec<u8>]) -> Option<Vec<Word>> {
 }
 
 /// Returns the times of all words. Words without a measured time share the time of the preceding
-/// measured word, in proportion to their letters.
+/// measured word, in proportion to their letters. At the start of the text, they share the time
+/// before the first measured word.
 fn shared(words: &[String], heard: &[Option<(usize, usize)>]) -> Vec<Word> {
     let moment = |window: usize| Duration::from_secs_f64((window * WINDOW) as f64 / SPOKEN_RATE as f64);
     let mut timed = Vec::with_capacity(words.len());

@@ -127,8 +127,9 @@ impl Tools {
         Self::at(&ToolPaths::default())
     }
 
-    /// Uses the configured paths, and searches for the others like [`find`](Self::find). Starts no
-    /// program.
+    /// Uses the configured paths, and searches for the others like [`find`](Self::find). A
+    /// configured path without an executable program or a font file counts as not installed. Starts
+    /// no program.
     pub fn at(paths: &ToolPaths) -> Self {
         let named = |path: &Option<PathBuf>, program: Program| match path {
             Some(path) => is_program(path).then(|| path.clone()),
@@ -188,7 +189,8 @@ impl Tools {
         self.can_render() && self.inner.font.is_some()
     }
 
-    /// Returns the versions of the installed programs. The programs are queried once.
+    /// Returns the first line of each installed program's version output, or the error if the query
+    /// failed. The programs are queried once.
     pub async fn versions(&self) -> &[(Program, String)] {
         let detected = self.inner.versions.get_or_init(|| async {
             let mut versions = Vec::new();
@@ -205,8 +207,8 @@ impl Tools {
         detected.await
     }
 
-    /// Checks that the programs are installed. Returns [`Error::Missing`] with the first one that
-    /// is not.
+    /// Checks that the programs are installed. Returns [`Error::Missing`] with the first missing
+    /// program.
     pub fn need(&self, programs: &[Program]) -> Result<()> {
         programs
             .iter()

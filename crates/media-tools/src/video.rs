@@ -20,7 +20,7 @@ const MAX_DURATION: Duration = Duration::from_secs(600);
 const MAX_FRAME_PIXELS: u64 = 4_096 * 2_304;
 /// Maximum number of still images of a video.
 const MAX_STILLS: usize = 60;
-/// Change of the zoom while a still image is shown, as a share of its size.
+/// Change of the zoom factor while a still image is shown.
 pub(crate) const ZOOM: f64 = 0.12;
 /// Duration of a cross-fade between images, in seconds.
 const CROSSFADE: f64 = 0.6;
@@ -278,7 +278,8 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// Returns the first difference from the expected properties, if any.
+    /// Returns the first difference from the expected properties; `None` if there is none, or if
+    /// the file has no video stream.
     fn fault(&self, probe: &Probe) -> Option<String> {
         let video = probe.video.as_ref()?;
         let frame = self.rate.duration(1);

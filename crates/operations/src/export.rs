@@ -132,7 +132,8 @@ impl Export {
         Ok((rows, next))
     }
 
-    /// Returns the command for the page after `previous`.
+    /// Returns the command for the page after `previous`, or for the account's first page if
+    /// `None`.
     fn page(&self, account: AccountId, previous: Option<&ExportRows>) -> ExportPage {
         let (from, to) = (self.from, self.to);
         match self.kind {

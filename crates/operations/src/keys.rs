@@ -12,7 +12,7 @@ use crate::permission::Permission;
 use crate::view::{CreatedKeyView, KeyView};
 use crate::{Actor, Operations};
 
-/// Creates a key and returns it with its secret.
+/// Creates a key. The reply contains the key itself, which is returned only once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CreateKey {
     /// Account that owns the key.

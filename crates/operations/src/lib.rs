@@ -1,7 +1,8 @@
 //! Commands of operators, from the command line and the admin API. Each command is a struct that
 //! implements [`Operation`]: it declares its permissions and its line in the audit log, and
-//! executes itself. [`Operations::execute`] runs it for an [`Actor`]. [`wire`] has the form in
-//! which the command line sends commands to a server. Commands know neither HTTP nor the settings.
+//! executes itself. [`Operations::execute`] runs it for an [`Actor`]. [`wire`] defines the form in
+//! which the command line sends commands to a server. Commands depend neither on HTTP nor on the
+//! settings.
 //!
 //! Suggested reading order: [`operation`], [`audited`], one group such as [`people`], [`wire`].
 

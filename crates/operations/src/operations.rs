@@ -74,7 +74,8 @@ pub struct Operations {
     pub jobs: Arc<Jobs>,
     /// Rate limiter, for the effective limits of accounts.
     pub limiter: Arc<Limiter>,
-    /// Default limits of accounts that the limiter does not have.
+    /// Default limits of accounts, except those for requests and tokens per minute, which the
+    /// limiter has.
     pub default_limits: DefaultLimits,
     /// Reader of batches.
     pub batches: Arc<dyn BatchSource>,

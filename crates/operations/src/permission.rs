@@ -6,7 +6,7 @@ use tollgate_types::{Error, ErrorCode};
 /// A permission that commands require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
-    /// Read any data.
+    /// Read any data except the settings of alerts, which contain a secret.
     Read,
     /// Suspend and reactivate accounts.
     Suspend,

@@ -126,7 +126,8 @@ pub struct ReceiptView {
     pub lines: Vec<ReceiptLine>,
     /// Σ quantity × price over all lines, in millionths of a nano-credit.
     pub sum: String,
-    /// Shares of the models, if several served the call. Each has its own prices.
+    /// Separately priced parts of the call, such as the scenes of a composed video; empty for other
+    /// calls.
     #[serde(default)]
     pub parts: Vec<ReceiptPart>,
     /// Requests of a batch; absent for other calls.
@@ -168,7 +169,7 @@ pub struct ReceiptRequests {
     pub charge: Credits,
 }
 
-/// The share of one model in a call.
+/// A separately priced part of a call, such as one scene of a composed video.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptPart {
     /// Name of the part, such as `scene 3`.

@@ -160,7 +160,8 @@ async fn usage(
     Ok(views)
 }
 
-/// Returns the statement of an account for one month. Fails if the month has not started.
+/// Returns the statement of an account for one month. Fails if `month` is malformed or has not
+/// started.
 async fn statement(
     operations: &Operations,
     account: AccountId,

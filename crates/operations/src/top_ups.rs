@@ -247,17 +247,17 @@ pub struct TopUpView {
     pub kind: String,
     /// `pending`, `paid` or `failed`.
     pub state: String,
-    /// Requested amount of money, or the paid amount once it is paid, in the smallest currency
-    /// unit.
+    /// Amount of money in the smallest currency unit: the requested amount, or the paid amount
+    /// after the payment.
     pub amount: i64,
     /// Currency code of `amount`.
     pub currency: String,
     /// Number of purchased credits.
     #[schema(value_type = String)]
     pub credits: Credits,
-    /// The payment provider's id of the payment; null before it is paid.
+    /// The payment provider's id of the payment; null until the top-up is paid.
     pub reference: Option<String>,
-    /// Id of the resulting grant; null before it is paid.
+    /// Id of the resulting grant; null until the top-up is paid.
     #[schema(value_type = Option<String>)]
     pub grant: Option<tollgate_types::id::TransferId>,
     /// Amount returned to the payer, in the smallest currency unit.
@@ -288,7 +288,8 @@ impl TopUpView {
     }
 }
 
-/// The automatic top-up of an account, which charges the last used card.
+/// The automatic top-up of an account. It charges the first saved payment method that the payment
+/// provider lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AutoView {
     /// Account that receives the credits.

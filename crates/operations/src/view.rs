@@ -600,7 +600,8 @@ pub struct UsageView {
     pub endpoint: String,
     /// Canonical id of the model.
     pub model: String,
-    /// Name of the provider that served the call; empty if no provider served it.
+    /// Name of the provider that served the call; empty if no provider or several providers served
+    /// it.
     pub provider: String,
     /// Outcome of the call: `ok`, `client_gone`, `upstream_error`, `timeout`, `blocked_input`,
     /// `blocked_output`, `cancelled` or `crashed`.
@@ -655,16 +656,17 @@ pub struct UsageView {
     /// Model name in the request: an id, an alias or a bare name.
     #[serde(default)]
     pub requested_model: String,
-    /// Name of the model at the provider that served the call; null if no provider served it.
+    /// Name of the model at the provider that served the call; null if no provider or several
+    /// models served it.
     #[serde(default)]
     pub upstream_model: Option<String>,
-    /// Share of each model, if several models served the call. Their costs add up to `cost` plus
-    /// `overrun`.
+    /// Separately priced parts of the call, such as the scenes of a composed video; empty for other
+    /// calls. The costs of the parts add up to `cost` plus `overrun`.
     #[serde(default)]
     pub parts: Vec<UsagePartView>,
 }
 
-/// The share of one model in a call.
+/// A separately priced part of a call, such as one scene of a composed video.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UsagePartView {
     /// Name of the part, such as `script` or `scene 3`.

@@ -73,8 +73,8 @@ const MIN_LABEL_MASS: f64 = 1e-4;
 pub enum EstimateError {
     /// Rounds are still pending.
     Unfinished,
-    /// No reading reported labels with a total probability of at least 1e-4, so the model answers
-    /// with other text.
+    /// No reading reported labels with a total probability of at least 1e-4, or no sampled answer
+    /// was a label. The model answers with other text.
     NoLabels,
 }
 
@@ -96,7 +96,7 @@ pub struct Estimator {
     way: Way,
     /// Pending rounds, whose readings are not recorded yet.
     asked: Vec<Round>,
-    /// Readings of all batches so far, without the known label preferences.
+    /// Readings of all batches so far, with the known label preferences subtracted.
     readings: Vec<WholeReading>,
     /// Index of the last batch's first reading.
     last_batch: usize,

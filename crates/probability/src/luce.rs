@@ -13,9 +13,9 @@ const STEPS: usize = 500;
 /// Convergence threshold: the iteration stops when every strength changes by less than this.
 const STILL: f64 = 1e-9;
 
-/// Returns the probability of each option. If every round shows all options, it is the mean of the
-/// Dirichlet posterior: `(n_i + a) / (n + k a)`, where `a` is 1 for two options, and at most 0.5
-/// for more.
+/// Returns the probability of each option. If every round shows all options, the probability is the
+/// mean of the Dirichlet posterior: `(n_i + a) / (n + k a)`, where `a` is 1 for two options, and at
+/// most 0.5 for more.
 pub(crate) fn posterior(options: usize, drawn: &[WholeDraws]) -> Vec<f64> {
     let pseudo = match options {
         0..=2 => 1.0,

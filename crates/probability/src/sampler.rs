@@ -1,10 +1,10 @@
 //! Estimates option probabilities from sampled answers, for upstreams without log-probabilities.
 //!
 //! The first draw runs alone: if its answer is no label, the model refused the question and
-//! sampling stops. For up to 20 options, all options are sampled. For more options, the first stage
-//! selects a shortlist and the second stage samples only the shortlist, so that no draws are
-//! wasted. Options that were never drawn have a small probability: the counts are small, so no
-//! option is impossible or certain.
+//! sampling stops. Up to 20 options that fit into one round are all sampled. For more options, the
+//! first stage selects a shortlist and the second stage samples only the shortlist, so that no
+//! draws are wasted. Options that were never drawn have a small probability: the counts are small,
+//! so no option is impossible or certain.
 
 use crate::estimator::{Estimate, EstimateError};
 use crate::luce;
@@ -137,7 +137,7 @@ impl Sampler {
     }
 
     /// Returns the pending rounds, which may be drawn in any order or concurrently; empty if no
-    /// draws are missing. Before the first draw, this is one draw of the first round.
+    /// draws are missing. Before the first draw, returns one draw of the first round.
     pub fn pending(&self) -> Vec<DrawRound> {
         if !self.is_first {
             return self.missing.clone();
@@ -151,7 +151,8 @@ impl Sampler {
 
     /// Records the draws of the pending rounds, in the order of the rounds; `None` for a round that
     /// was not drawn yet. A round with too few answers remains pending for the missing ones. A
-    /// round with no answers is dropped.
+    /// round with no answers is dropped. If the first draw has no label or is `None`, sampling
+    /// stops.
     pub fn record(&mut self, reported: Vec<Option<RoundDraws>>) {
         let asked = match self.is_first {
             true => self.missing.drain(..1.min(self.missing.len())).collect(),

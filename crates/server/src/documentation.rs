@@ -44,7 +44,8 @@ pub fn routes(document: OpenApi, support: Option<&str>) -> Router {
         .route("/docs/page.css", asset("text/css; charset=utf-8", STYLE.into()))
 }
 
-/// Redirects browsers to the documentation page. Other clients receive status 404.
+/// Redirects GET and HEAD requests of browsers to the documentation page. Other requests receive
+/// status 404.
 async fn root(method: Method, headers: HeaderMap) -> Response {
     let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     let is_browser = accepts.is_some_and(|accepts| accepts.contains("text/html"));
@@ -79,8 +80,8 @@ fn asset<S: Clone + Send + Sync + 'static>(content_type: &'static str, bytes: By
     get(move || async move { (headers, bytes) })
 }
 
-/// Returns the response headers: the content type, and protection against sniffing, framing and
-/// foreign content.
+/// Returns the response headers: the content type, revalidation of cached copies, and protection
+/// against sniffing, framing and foreign content.
 fn headers(content_type: &'static str) -> [(HeaderName, &'static str); 5] {
     [
         (CONTENT_TYPE, content_type),

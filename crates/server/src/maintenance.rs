@@ -26,7 +26,9 @@ pub async fn sweep(app_state: &AppState) {
     expire_lots(&*storage.lots, clock).await;
     match storage.accounts.with_test_clocks().await {
         Ok(accounts) => renew(app_state, &accounts).await,
-        Err(error) => tracing::warn!(%error, "cannot list due subscriptions"),
+        Err(error) => {
+            tracing::warn!(%error, "cannot list the accounts with test clocks; due subscriptions are renewed later");
+        }
     }
     let now = clock.now();
     delete("responses", || storage.responses.sweep(now, BATCH)).await;

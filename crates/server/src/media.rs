@@ -182,7 +182,10 @@ fn credentials(config: &Config, section: &S3Section) -> std::result::Result<S3Cr
         )),
         (None, Some(_)) => Err(ConfigError::new(
             "media.s3.access_key_id_env",
-            format!("the secret is set, but {} is not", section.access_key_id_env),
+            format!(
+                "the secret access key is set, but {} is not: set both or neither",
+                section.access_key_id_env
+            ),
         )),
     }
 }

@@ -1,5 +1,6 @@
 //! The pepper: the secret with which keys are hashed. With the embedded database, the first start
-//! creates it. For nodes with a shared database, the operator sets the same pepper on every node.
+//! creates the pepper unless the settings name one. For nodes with a shared database, the operator
+//! sets the same pepper on every node.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

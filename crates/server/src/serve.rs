@@ -418,8 +418,8 @@ fn start_background(
     background::start(tasks, flags, config, services, metrics, stop);
 }
 
-/// Adds the host check to the routes of the admin listener, which refuses requests with an unknown
-/// host name.
+/// Adds the host check, which refuses requests with an unknown host name, to the routes of the
+/// admin listener.
 pub(crate) fn with_host_check(config: &Config, routes: Router) -> Router {
     let names: Names = config.file.server.admin_hosts.clone().into();
     routes.layer(middleware::from_fn_with_state(names, host::check))

@@ -142,7 +142,7 @@ pub async fn serving_app_state(config: &Config) -> Result<AppState> {
 }
 
 /// Builds the state of a worker. It has no balance leases, because the nodes that accept jobs
-/// create their holds.
+/// create the holds of those jobs.
 pub async fn worker_app_state(config: &Config) -> Result<AppState> {
     let time = ClockSync::new(config.pipeline_settings().hold_lifetime());
     let clock = time.clock();

@@ -561,7 +561,7 @@ pub enum Credit {
         #[arg(long)]
         all: bool,
     },
-    /// Refund a call: credits to the balance, plan allowance to its current week.
+    /// Refund a call: credits to the balance, plan allowance to its week while that week is open.
     #[command(
         after_help = "Examples:\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --reason \"wrong language\"\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --amount 0.5 --key complaint-17\n\nA repeated refund is executed once. A second refund of the same amount needs a --key.\n\nExit code 1 when the call does not exist, 2 when the amount exceeds the refundable amount."
     )]
@@ -662,9 +662,9 @@ pub enum Subscriptions {
     },
     /// Change the plan of a subscription.
     ///
-    /// A plan with a larger allowance starts immediately, as a new subscription; unused weeks are
-    /// credited against its first period. Other plans start with the next period. Pass the current
-    /// plan to undo a scheduled change.
+    /// A plan starts immediately, as a new subscription, if it has at least the same allowance and
+    /// period length and its price covers the unused part of the current period, which is credited.
+    /// Other plans start with the next period. Pass the current plan to undo a scheduled change.
     #[command(
         after_help = "Examples:\n  tollgate subscriptions change-plan sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c --plan max\n  tollgate subscriptions change-plan sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c --plan lite --cadence yearly"
     )]

@@ -13,7 +13,7 @@ pub enum Exit {
     Fine = 0,
     /// The command failed.
     Failed = 1,
-    /// The command line or the settings are invalid.
+    /// The command line, a parameter or the settings are invalid.
     Usage = 2,
     /// A check ran and found problems.
     Faults = 3,

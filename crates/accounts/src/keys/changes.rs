@@ -60,7 +60,7 @@ impl Changes {
         last.fetch_max(number, Ordering::Release);
     }
 
-    /// Whether no known change affects a read of this account and its keys.
+    /// Whether no change noted after `version` affects a read of this account and its keys.
     pub(super) fn has_none_since(&self, version: Version, account: AccountId) -> bool {
         is_before(self.slot(account), version) && is_before(&self.everything, version)
     }

@@ -460,7 +460,7 @@ async fn system_messages_in_a_conversation_reach_only_models_that_support_them()
 async fn bedrock_gets_tool_definitions_for_earlier_tool_calls() {
     let scene = scene().await;
     let inert = |name: &str| {
-        json!({"toolSpec": {"name": name, "description": "Not available any more. Do not call it.",
+        json!({"toolSpec": {"name": name, "description": "This tool is no longer available. Do not call it.",
             "inputSchema": {"json": {"type": "object", "properties": {}}}}})
     };
     let call = |id: &str, name: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}});

@@ -16,7 +16,7 @@ pub(super) fn get<'r, T: Decode<'r, Postgres> + Type<Postgres>>(row: &'r PgRow, 
     row.try_get(column).map_err(corrupt)
 }
 
-/// Reads an id.
+/// Reads an id, stored as 16 big-endian bytes.
 pub(super) fn id(row: &PgRow, column: &str) -> Result<u128> {
     get::<IdBytes>(row, column).map(u128::from_be_bytes)
 }

@@ -95,8 +95,8 @@ pub(super) struct Scripts {
     node: String,
 }
 
-/// Time and deadline of a query, in microseconds. A time of zero is the store's time; a deadline of
-/// zero is none.
+/// Time and deadline of a query, in microseconds. If `now` is 0, the script uses the server's
+/// clock; if `deadline` is 0, there is no deadline.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueryTime {
     pub(super) now: u64,

@@ -30,7 +30,7 @@ fn schema_behind_is_refused() {
     database.block_on(async {
         let refused = refusal(&database).await;
         assert!(
-            refused.contains("schema 0") && refused.contains("tollgate migrate"),
+            refused.contains("schema version 0") && refused.contains("tollgate migrate"),
             "{refused}"
         );
         let url = database.url();
@@ -60,7 +60,7 @@ fn schema_ahead_is_refused() {
             .await;
         let refused = refusal(&database).await;
         assert!(
-            refused.contains("schema 9999") && refused.contains("a newer version"),
+            refused.contains("schema version 9999") && refused.contains("a newer version"),
             "{refused}"
         );
         let migrated = postgres::migrate(&url).await.unwrap_err();

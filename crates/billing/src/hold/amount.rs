@@ -21,8 +21,9 @@ pub struct FixedTerms {
 const ADVICE: &str = "reduce the request";
 
 impl Hold {
-    /// Takes a hold of this amount; the caller stores its terms. 422 if the amount exceeds the
-    /// caller's limit, 402 if it exceeds the account's funds. On an error, no data is written.
+    /// Takes a hold of this amount; the caller of this function stores the terms. 422 if the amount
+    /// exceeds the caller's limit, 402 if it exceeds the account's funds. On an error, no data is
+    /// written.
     pub async fn take_amount(
         ledger: &dyn LedgerStore,
         request: &HoldRequest,

@@ -276,7 +276,7 @@ impl TopUps {
         Ok(EventOutcome::Plan)
     }
 
-    /// Marks a checkout page that was not paid as failed.
+    /// Marks the subscription of an unpaid checkout page as failed.
     pub(super) async fn plan_not_started(&self, id: SubscriptionId, why: &str) -> Result<(), Error> {
         let found = self.storage.provider_subscriptions.get(id).await;
         found.map_err(Error::internal)?.ok_or_else(|| unknown(id))?;
@@ -425,7 +425,7 @@ impl TopUps {
         let found = found.ok_or_else(|| unknown(id))?;
         let reference = &of.reference;
         if found.reference.as_ref().is_some_and(|own| own != reference) {
-            tracing::error!(subscription.id = %id, reference, "an event says that {reference} pays {id}, which another reference pays");
+            tracing::error!(subscription.id = %id, reference, "the event links {reference} to {id}, which is linked to another subscription of the payment provider");
             let message = "Another subscription of the payment provider pays this one.";
             return Err(Error::new(ErrorCode::Conflict, message));
         }
@@ -437,8 +437,8 @@ impl TopUps {
         found.map_err(Error::internal)
     }
 
-    /// Changes a subscription; returns `false` if its state or its balance does not permit the
-    /// change.
+    /// Changes a subscription; returns `false` if the subscription's state or the account's balance
+    /// does not permit the change.
     async fn change(&self, id: SubscriptionId, change: Change) -> Result<bool, Error> {
         let changed = self
             .storage

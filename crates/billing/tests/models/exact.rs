@@ -2,7 +2,7 @@
 //! one database behind two nodes.
 //!
 //! The outcome of a statement that times out is unknown to its node, and the statement may still
-//! arrive. A settlement is then sent again, a hold is not. The sweep may void any open hold at any
+//! arrive. A settlement is then sent again; a hold is not. The sweep may void any open hold at any
 //! step, even during its call.
 
 use stateright::{Model, Property};
@@ -33,11 +33,11 @@ enum Phase {
     /// The upstream has responded.
     Worked,
     Settling,
-    /// Terminal: answered, refused by 402, or failed by 503.
+    /// Terminal phases: the response was delivered, refused with 402, or failed with 503.
     Answered,
     Refused,
     Failed,
-    /// Its node died.
+    /// The node of the call died.
     Dead,
 }
 
@@ -182,7 +182,8 @@ impl Model for Exact {
         let may_lose = state.losses > 0;
         for (place, call) in state.calls.iter().enumerate() {
             match call.phase {
-                // All calls are alike, so that they arrive in order; only their nodes differ.
+                // The calls differ only in their nodes, so that one arrival order represents all
+                // orders.
                 Phase::New if place == 0 || state.calls[place - 1].phase != Phase::New => {
                     actions.extend([false, true].map(|node| Action::Arrive(place, node)));
                 }

@@ -70,7 +70,7 @@ enum Phase {
     ExactWorked,
     Done,
     Refused,
-    /// Its node died and lost the call.
+    /// The node of the call died and lost the call.
     Forgotten,
 }
 
@@ -86,13 +86,13 @@ struct Row {
 struct Call {
     phase: Phase,
     node: u8,
-    /// Lease of its hold.
+    /// Number of the lease that the call's hold uses.
     lease: u8,
     /// Cost of the upstream's work, and the cost that its node settles: zero after a crash.
     work: i8,
     cost: i8,
     row: Option<Row>,
-    /// Number of times that its row was written.
+    /// Number of times that the usage row of the call was written.
     rows: u8,
 }
 
@@ -104,7 +104,7 @@ struct Leased {
     round: u8,
 }
 
-/// A round under way.
+/// A round in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Round {
     lease: u8,
@@ -207,7 +207,7 @@ impl State {
             .sum()
     }
 
-    /// Returns the part of that amount that these settlements pay.
+    /// Returns the part of the amount of [`State::reserved`] that the settlements in `batch` pay.
     fn paid_by(&self, node: usize, batch: u8) -> i8 {
         let lease = self.nodes[node].lease;
         let calls = self.calls.iter().enumerate();
@@ -446,10 +446,10 @@ impl Model for Lease {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        // All calls are alike, so that they arrive in order.
+        // The calls are interchangeable, so that one arrival order represents all orders.
         let next = state.calls.iter().position(|call| call.phase == Phase::New);
         let may_lose = state.losses > 0;
-        // The nodes are alike, so that the first one acts first.
+        // The nodes are interchangeable, so that only the first node makes the first step.
         let is_started = state.nodes[0].leases > 0 || state.calls.iter().any(|call| call.phase != Phase::New);
         for node in 0..if is_started { NODES } else { 1 } {
             let known = &state.nodes[node];
@@ -616,7 +616,7 @@ impl Model for Lease {
             Property::always("work is revenue, loss, or in flight", |_, state: &State| {
                 let work = |calls: &mut dyn Iterator<Item = &Call>| calls.map(|call| call.work).sum::<i8>();
                 let in_flight = work(&mut state.calls.iter().filter(|call| call.row.is_none()));
-                // Work cut off by a crash; only the upstream knows its cost.
+                // Work that a crash interrupted: the ledger has no record of its cost.
                 let void = |call: &&Call| call.row == Some(Row { charge: 0, loss: 0 });
                 let void = work(&mut state.calls.iter().filter(void));
                 work(&mut state.calls.iter()) == state.balances.revenue + void + in_flight

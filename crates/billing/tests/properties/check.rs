@@ -476,8 +476,8 @@ fn i14_transfers_are_chained() {
     });
 }
 
-/// Returns a ledger with a plan of 100 a week: a call that the plan paid, a call that it paid
-/// partly (its week is closed), and an open call.
+/// Returns a ledger with a plan of 100 a week: a call that the plan paid, a call that the plan paid
+/// partly and whose week is closed, and an open call.
 fn with_plan() -> Pages {
     let prices = Prices::default().with(Unit::Input, Credits::from_nanos(1_000_000));
     let ledger = TestLedger::of(&[ACCOUNT], &[(VERSION, prices)]);

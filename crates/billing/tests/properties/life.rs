@@ -52,7 +52,7 @@ enum Step {
     Abandon {
         which: Index,
     },
-    /// Voids every hold, long after its expiry.
+    /// Voids every open hold, long after all holds have expired.
     Sweep,
     /// An account subscribes to a plan or changes it.
     Subscribe {

@@ -42,8 +42,8 @@ pub fn decode_response(body: &[u8], created: i64) -> Result<GenerateResponse, De
     })
 }
 
-/// Converts `stop_reason` to the common finish reason. `called_tools` applies if the reason is
-/// missing or unknown.
+/// Converts `stop_reason` to the common finish reason. A missing, unknown or `end_turn` reason
+/// becomes [`FinishReason::ToolCalls`] if `called_tools` is set, otherwise [`FinishReason::Stop`].
 pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> FinishReason {
     match reason {
         Some("stop_sequence") => FinishReason::StopSequence,
@@ -56,8 +56,8 @@ pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> Fini
     }
 }
 
-/// Returns the `stop_reason` of a response. `refused` means that the response contains a refusal
-/// text: its `stop_reason` is `refusal` instead of `end_turn`.
+/// Returns the `stop_reason` of a response. If `refused` is set, because the response contains a
+/// refusal text, `refusal` replaces `end_turn`.
 pub(super) fn finish_to_wire(finish: FinishReason, refused: bool) -> &'static str {
     match finish {
         FinishReason::Stop if refused => "refusal",
@@ -71,15 +71,15 @@ pub(super) fn finish_to_wire(finish: FinishReason, refused: bool) -> &'static st
 }
 
 /// Returns the `stop_details` of a response that a content filter ended, otherwise `None`. The
-/// category is unknown, so it is null.
+/// category and the explanation are unknown, so both are null.
 pub(super) fn stop_details(finish: FinishReason) -> Option<Value> {
     (finish == FinishReason::ContentFilter)
         .then(|| json!({"type": "refusal", "category": null, "explanation": null}))
 }
 
-/// Encodes a complete response. `public_model` is the model name from the request, `cost` the price
-/// for the caller. Without `show_reasoning`, the text of the reasoning is omitted and only its
-/// seals are sent.
+/// Encodes the first choice of a complete response. `public_model` is the model name from the
+/// request, `cost` the price for the caller. Without `show_reasoning`, the text of reasoning is
+/// empty and only the signatures and the redacted data are sent.
 pub fn encode_response(
     response: &GenerateResponse,
     public_model: &str,
@@ -127,7 +127,7 @@ struct EncodedMessage<'a> {
     usage: Value,
 }
 
-/// Returns the id with the prefix `msg_`, with which all ids of this format begin.
+/// Returns the id, with the prefix `msg_` added if it is missing.
 pub(super) fn message_id(id: &str) -> String {
     match id.starts_with("msg_") {
         true => id.to_owned(),
@@ -173,8 +173,9 @@ fn call_to_wire(call: &ToolCall) -> Block {
     }
 }
 
-/// Returns the input of a tool call. The format accepts only objects: any other text, such as
-/// arguments truncated at the output token limit, becomes the member `arguments` of an object.
+/// Returns the input of a tool call. The format accepts only objects: empty arguments become an
+/// empty object, and any other text, such as arguments truncated at the output token limit, becomes
+/// the member `arguments` of an object.
 fn input_of(arguments: &str) -> Box<RawValue> {
     let object = RawValue::from_string(arguments.trim().to_owned())
         .ok()

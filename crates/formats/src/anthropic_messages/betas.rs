@@ -1,13 +1,13 @@
 //! Preview features of the format, which callers request by name in the header `anthropic-beta`.
 //!
-//! Fields that a preview adds to a request are validated with the request, so these names only
-//! affect the response. The names are those of the SDK's `AnthropicBetaParam`.
+//! The names do not affect validation: fields that a preview adds to a request are valid without
+//! the header. The names are those of the SDK's `AnthropicBetaParam`.
 
 use crate::error::DecodeError;
 
-/// Header that lists the previews; its values are also reported as `anthropic-beta.NAME`.
+/// Header that lists the previews. Unknown previews are reported as `anthropic-beta.NAME`.
 const HEADER: &str = "anthropic-beta";
-/// Maximum number of names.
+/// Maximum number of names in a request, in all values of the header together.
 const MAX_NAMES: usize = 32;
 /// Maximum length of a name, in bytes.
 const MAX_NAME_LENGTH: usize = 64;
@@ -36,17 +36,20 @@ const SUPPORTED: &[&str] = &[
     "token-counting-2024-11-01",
 ];
 
-/// Previews that a request names in the header `anthropic-beta`.
+/// Previews that a request names in the header `anthropic-beta`. Previews that are accepted but not
+/// forwarded are in neither list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Betas {
-    /// Names to forward to an upstream of this format.
+    /// Names to forward to an upstream of this format, without duplicates.
     pub forwarded: Vec<&'static str>,
-    /// Names that no upstream receives, reported to the caller as `anthropic-beta.NAME`.
+    /// Unknown names, in the form `anthropic-beta.NAME` in which they are reported to the caller.
+    /// No upstream receives them.
     pub left_out: Vec<String>,
 }
 
 impl Betas {
-    /// Parses the header's values, each a comma-separated list of names.
+    /// Parses the header's values, each a comma-separated list of names. Fails if a name is
+    /// malformed or if there are more than 32 names; empty list items are skipped.
     pub fn parse<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, DecodeError> {
         let mut betas = Betas::default();
         let names = values

@@ -10,7 +10,7 @@ use crate::to_common::is_default_value;
 
 const IMAGE_TYPES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// Fields of chat completions that do not affect the response.
+/// Fields of other formats that do not affect the response and are omitted.
 const HINTS: &[&str] = &[
     "metadata",
     "store",
@@ -112,8 +112,9 @@ fn sampling_parameter(request: &GenerateRequest) -> Option<&'static str> {
     set.into_iter().find_map(|(is_set, name)| is_set.then_some(name))
 }
 
-/// Checks the fields of other formats. Omits default values and fields that do not affect the
-/// response, and refuses all others. Returns the names of the omitted fields.
+/// Checks the fields of other formats. Accepts default values and fields that do not affect the
+/// response, and refuses all others. Returns the names of the accepted fields that have other
+/// values than the default, except `stream_options`.
 pub(crate) fn check_extra_fields(request: &GenerateRequest) -> Result<Vec<String>, Error> {
     let mut ignored = Vec::new();
     for (name, value) in &request.extra {
@@ -174,8 +175,8 @@ fn check_message(message: &Message) -> Result<(), Error> {
     check_calls(message)
 }
 
-/// Checks that arguments of tool calls are JSON objects and that tool results have the id of their
-/// call.
+/// Refuses custom tool calls, arguments of tool calls that are not JSON objects, and tool results
+/// without the id of a call.
 pub(crate) fn check_calls(message: &Message) -> Result<(), Error> {
     for (index, call) in message.tool_calls.iter().enumerate() {
         let path = format!("{}.tool_calls[{index}]", message.place.path);

@@ -182,7 +182,7 @@ fn block_into(block: wire::Block, turn: &mut Message) {
     turn.parts.extend(mark.map(Part::CacheBreakpoint));
 }
 
-/// Returns the requested cache lifetime of a breakpoint; `None` for a null.
+/// Returns the lifetime of a cache breakpoint, five minutes unless `ttl` is `1h`; `None` for null.
 fn cache_life(mark: &Value) -> Option<CacheLife> {
     match mark {
         Value::Null => None,
@@ -278,7 +278,8 @@ fn stored(source: wire::SourceObject, filename: Option<String>, is_image: bool) 
     })
 }
 
-/// Whether the caller requests citations, or the text has some; `{"enabled": false}` requests none.
+/// Whether a block has citations, or settings that enable them. Settings without `enabled` do not
+/// enable citations.
 fn cites(citations: &Value) -> bool {
     match citations {
         Value::Null => false,

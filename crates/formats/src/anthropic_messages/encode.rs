@@ -15,7 +15,7 @@ use super::reasoning::{self, Control};
 use super::wire::{self, Block, Content};
 
 /// Writes a request that [`check_compatible`](super::check_compatible()) accepted. `output_cap`
-/// (tokens) is sent if the caller set no limit, because the format requires one.
+/// (tokens) is sent if the caller set no limit, because the format requires a limit.
 pub fn encode_request(request: &GenerateRequest, abilities: &Abilities, output_cap: u64) -> Vec<u8> {
     let (system, conversation) = split_system(&request.messages);
     let max_tokens = request.max_tokens.unwrap_or(output_cap);
@@ -47,7 +47,7 @@ pub fn encode_request(request: &GenerateRequest, abilities: &Abilities, output_c
     })
 }
 
-/// Returns the id of the end user, under either name that other formats use.
+/// Returns the id of the end user: `user`, otherwise `safety_identifier`.
 pub(super) fn end_user(request: &GenerateRequest) -> Option<&str> {
     let for_safety = || request.extra.get(SAFETY_IDENTIFIER).and_then(Value::as_str);
     request.user.as_deref().or_else(for_safety)
@@ -81,9 +81,9 @@ fn system_to_wire(system: &[Message]) -> Option<Content> {
     }
 }
 
-/// Joins consecutive turns of the same side. Between two turns of the assistant, the order is tool
+/// Joins consecutive messages into turns. Between two turns of the assistant, the order is tool
 /// results, user content, instructions: the format accepts instructions only after a user turn.
-/// Without a user turn, the instructions become a user turn.
+/// Without user content or tool results, the instructions become a user turn.
 fn messages_to_wire(messages: &[Message]) -> Vec<wire::Message> {
     let mut turns: Vec<(&'static str, Vec<Block>)> = Vec::new();
     let is_assistant = |message: &Message| message.role == Role::Assistant;
@@ -186,7 +186,8 @@ fn cache_control(life: CacheLife) -> Value {
     }
 }
 
-/// Returns the block of a part; `None` for an empty text, which the format refuses.
+/// Returns the block of a part; `None` for an empty text, which the format refuses, for reasoning
+/// without a signature, and for parts that the format cannot represent.
 fn block_of(part: &Part) -> Option<Block> {
     Some(match part {
         Part::Text(text) | Part::Refusal(text) if text.is_empty() => return None,
@@ -216,7 +217,8 @@ fn block_of(part: &Part) -> Option<Block> {
     })
 }
 
-/// Returns the media type and the base64 data of a data URL.
+/// Returns the media type, by its registered name, and the base64 data of a data URL; `None` for
+/// other URLs.
 pub(crate) fn inline(url: &str) -> Option<(&str, &str)> {
     let scheme = url.get(..5)?;
     let rest = url.get(5..).filter(|_| scheme.eq_ignore_ascii_case("data:"))?;

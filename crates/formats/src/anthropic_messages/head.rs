@@ -12,7 +12,8 @@ pub enum Version {
     /// `2023-06-01`, also the default without the header.
     #[default]
     V2023_06_01,
-    /// `2026-10-21`: no sampling parameters.
+    /// `2026-10-21`: no sampling parameters, no documents in assistant messages, and no citations
+    /// on user text.
     V2026_10_21,
 }
 
@@ -79,7 +80,7 @@ pub struct MessagesHead<'a> {
     pub response_format: ResponseFormatKind,
     /// Counts of the images and documents in the conversation.
     pub media: Media,
-    /// Index of the first message with instructions.
+    /// Index of the first message with the role `system`; `None` if no message has this role.
     pub first_instructions: Option<u32>,
     /// Whether the request has reasoning parameters.
     pub has_reasoning_params: bool,
@@ -111,7 +112,8 @@ impl MessagesHead<'_> {
         }
     }
 
-    /// Returns the name of the field that sets the format of the response.
+    /// Returns the name of the field that sets the format of the response: `response_format` or
+    /// `output_format` if the caller sent it, otherwise `output_config.format`.
     pub fn format_param(&self) -> &'static str {
         let names = ["response_format", "output_format"];
         let sent = names.into_iter().find(|name| self.layout.field(name).is_some());
@@ -135,9 +137,9 @@ impl MessagesHead<'_> {
 pub(super) struct Layout {
     /// All top-level fields, in the order of the body.
     pub(super) fields: Vec<FieldPlace>,
-    /// Message contents with sealed reasoning, in the order of the body.
+    /// Contents of assistant messages that have reasoning, in the order of the body.
     pub(super) contents: Vec<ContentPlace>,
-    /// The schema in `response_format` or `output_format`.
+    /// Position of the schema in `response_format` or `output_format`.
     pub(super) schema: Option<Span>,
     /// Position just after the opening brace of `output_config`, and whether the object is empty.
     pub(super) output_config: Option<(u32, bool)>,
@@ -168,6 +170,7 @@ pub(super) struct ContentPlace {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockPlace {
     pub(super) span: Span,
-    /// Position of the seal of reasoning, quotes included.
+    /// Position of the `signature` or the `data` of reasoning, quotes included; `None` for other
+    /// blocks.
     pub(super) seal: Option<Span>,
 }

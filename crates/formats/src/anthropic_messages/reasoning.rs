@@ -5,7 +5,8 @@ use tollgate_types::{Abilities, Effort, Error, ReasoningControl, RequestedReason
 
 use super::compatibility::unsupported;
 
-/// Minimum budget in tokens that the format accepts. `max_tokens` must exceed it.
+/// Minimum reasoning budget that the format accepts, in tokens. `max_tokens` must exceed the
+/// budget.
 const MIN_BUDGET: u64 = 1_024;
 
 /// Reasoning parameters of a request for an upstream.
@@ -19,8 +20,8 @@ pub(crate) struct Control {
     pub(crate) effort: Option<&'static str>,
 }
 
-/// Returns the reasoning parameters to send; `None` if the request has none, or if `cap`, the
-/// maximum number of output tokens, allows no budget.
+/// Returns the reasoning parameters to send; `None` if the request has none, or if an effort must
+/// become a budget and `cap`, the maximum number of output tokens, is too low for any budget.
 pub(crate) fn control(request: &GenerateRequest, abilities: &Abilities, cap: u64) -> Option<Control> {
     let sent = request.reasoning_effort.as_deref().and_then(Effort::parse);
     let sent = sent.filter(|effort| *effort != Effort::None);

@@ -1,4 +1,5 @@
-//! Cases that the golden files do not cover: errors, cost, and interleaved calls.
+//! Cases that the golden files do not cover: cache breakpoints, merged usage, cost, interleaved
+//! calls and inputs that are not objects.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -119,7 +120,7 @@ fn usage_has_the_cost() {
     );
 }
 
-/// Returns the type and index of each event, with its part of the tool input.
+/// Returns the type and the index of each event, followed by the tool input that the event adds.
 fn shape(bytes: &[u8]) -> Vec<String> {
     let text = std::str::from_utf8(bytes).unwrap();
     let data = text.lines().filter_map(|line| line.strip_prefix("data: "));

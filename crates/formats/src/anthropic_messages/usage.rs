@@ -7,9 +7,10 @@ use serde_json::{Map, Value, json};
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Credits, Unit, Usage};
 
-/// Reads a usage object and merges it with the earlier one: a stream reports usage twice, and the
-/// second report may omit unchanged counts. Implausible counts are ignored; without input and
-/// output counts the result is `None`.
+/// Reads the usage object `now` and completes it from `before`, the earlier one: a stream reports
+/// usage twice, and the second report may omit unchanged counts. Returns `None` without a plausible
+/// output count in `now` or without a plausible input count. Other implausible counts are read as
+/// zero.
 pub fn read_usage(before: Option<&Value>, now: &Value) -> Option<Usage> {
     let count = |name: &str| {
         let value = now.get(name).filter(|value| !value.is_null());
@@ -41,7 +42,7 @@ fn quantity(value: &Value) -> Option<u64> {
     value.as_u64().filter(|quantity| *quantity <= MAX_QUANTITY)
 }
 
-/// Writes the usage object; `cost` is written as a decimal string of credits, if known.
+/// Returns the usage object. `cost` becomes a decimal string of credits; `None` omits the field.
 pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
     let mut object = json!({
         "input_tokens": usage.get(Unit::Input) + usage.get(Unit::InputAudio),

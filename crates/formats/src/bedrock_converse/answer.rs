@@ -59,8 +59,9 @@ struct ReasoningText {
     signature: Option<String>,
 }
 
-/// Decodes a complete response leniently; blocks of unknown kinds are omitted. The format has
-/// neither id nor creation time, so the caller supplies them. Fails if the text is not a response.
+/// Decodes a complete response leniently; blocks of unknown kinds are omitted. The format has no
+/// id, creation time or model, so the caller supplies them. Fails if the body is not a Converse
+/// response.
 pub fn decode_response(
     body: &[u8],
     id: &str,
@@ -122,8 +123,9 @@ fn reasoning_of(content: ReasoningContent) -> Option<Part> {
     Some(Part::Reasoning(reasoning))
 }
 
-/// Converts `stopReason` to the common finish reason. The format does not report which stop
-/// sequence ended the response.
+/// Converts `stopReason` to the common finish reason. All other reasons become
+/// [`FinishReason::ToolCalls`] if `called_tools` is set, otherwise [`FinishReason::Stop`]. This
+/// includes `stop_sequence`, because the format does not report which sequence ended the response.
 pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> FinishReason {
     match reason {
         Some("max_tokens") => FinishReason::Length,

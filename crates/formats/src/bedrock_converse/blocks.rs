@@ -47,7 +47,7 @@ impl Block {
     }
 }
 
-/// Returns the cache point. Its default lifetime is five minutes.
+/// Returns the cache point object. Without `ttl`, the lifetime is five minutes.
 pub(super) fn cache_point(life: CacheLife) -> Value {
     match life {
         CacheLife::FiveMinutes => json!({"type": "default"}),
@@ -55,14 +55,15 @@ pub(super) fn cache_point(life: CacheLife) -> Value {
     }
 }
 
-/// Turn of the conversation: consecutive messages of the same side.
+/// Turn of the conversation: consecutive messages that have the same role in this format.
 #[derive(Debug, Serialize)]
 pub(super) struct Turn {
     role: &'static str,
     content: Vec<Block>,
 }
 
-/// Joins consecutive messages of the same side. In a user turn, tool results come first.
+/// Joins consecutive messages into turns. System and tool messages belong to the user's turns, in
+/// which tool results come first.
 pub(super) fn turns(messages: &[Message]) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     let mut documents = 0;
@@ -132,7 +133,8 @@ fn mark_of(part: &Part) -> Option<CacheLife> {
     }
 }
 
-/// Returns the block of a part; `None` for an empty text, which the format refuses.
+/// Returns the block of a part; `None` for an empty text, which the format refuses, for reasoning
+/// without a signature, and for parts that the format cannot represent.
 fn block_of(part: &Part, documents: &mut usize) -> Option<Block> {
     let block = Block::default();
     Some(match part {
@@ -165,8 +167,8 @@ fn block_of(part: &Part, documents: &mut usize) -> Option<Block> {
     })
 }
 
-/// Returns the block of reasoning; `None` without a seal, because reasoning is sent back only with
-/// its seal.
+/// Returns the block of reasoning; `None` without a signature or redacted content, because
+/// reasoning is sent back only with either of them.
 fn reasoning_of(reasoning: &Reasoning) -> Option<Value> {
     let seal = reasoning.seal.as_ref().filter(|seal| !seal.data.is_empty())?;
     Some(match &reasoning.text {
@@ -175,7 +177,8 @@ fn reasoning_of(reasoning: &Reasoning) -> Option<Value> {
     })
 }
 
-/// Returns format and base64 data of an image inside the request.
+/// Returns the format and the base64 data of an image in a data URL; `None` for other URLs and for
+/// types other than PNG, JPEG, GIF and WebP.
 pub(super) fn inline_image(url: &str) -> Option<(&'static str, &str)> {
     let (media_type, bytes) = inline(url)?;
     let format = match media_type {
@@ -188,7 +191,8 @@ pub(super) fn inline_image(url: &str) -> Option<(&'static str, &str)> {
     Some((format, bytes))
 }
 
-/// Returns format and base64 data of a document inside the request.
+/// Returns the format and the base64 data of a document that is sent as text or as a data URL;
+/// `None` for other documents and for unsupported types.
 pub(super) fn document(file: &File) -> Option<(&'static str, String)> {
     if let Some(text) = &file.text {
         return Some(("txt", STANDARD.encode(text)));
@@ -209,8 +213,8 @@ pub(super) fn document(file: &File) -> Option<(&'static str, String)> {
     Some((format, bytes.to_owned()))
 }
 
-/// Returns a unique document name. The format allows letters, digits, hyphens, brackets and single
-/// spaces.
+/// Returns a document name that ends with `number`, and so is unique. The format allows letters,
+/// digits, hyphens, parentheses, square brackets and single spaces; other characters become spaces.
 fn document_name(filename: Option<&str>, number: usize) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-()[]".contains(c);
     let plain: String = filename

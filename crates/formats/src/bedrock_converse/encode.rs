@@ -26,7 +26,7 @@ pub enum Family {
 
 impl Family {
     /// Detects the family from the model's name at Bedrock: `anthropic.claude-…`,
-    /// `us.anthropic.claude-…`, or an ARN that ends with such a name.
+    /// `us.anthropic.claude-…`, or an ARN that contains such a name.
     pub fn of(model: &str) -> Family {
         let families = [
             ("anthropic.", Family::Claude),
@@ -86,7 +86,7 @@ pub fn encode_request(request: &GenerateRequest, abilities: &Abilities, output_c
         output_config: output_config(&request.response_format),
         additional_model_request_fields: reasoning(request, abilities, max_tokens),
     };
-    // Only string keys and finite numbers, so serialization cannot fail.
+    // The request has only string keys and finite numbers, so serialization cannot fail.
     serde_json::to_vec(&written).unwrap_or_default()
 }
 
@@ -98,7 +98,7 @@ pub fn is_about_reasoning(request: &GenerateRequest) -> bool {
 }
 
 fn tool_config(request: &GenerateRequest) -> Option<Value> {
-    // The format cannot forbid calls, so the tools are omitted.
+    // The format cannot forbid calls, so the tools of the request are omitted.
     if request.tool_choice == ToolChoice::None || request.tools.is_empty() {
         return inert_tools(&request.messages);
     }
@@ -137,7 +137,7 @@ fn inert_tools(messages: &[Message]) -> Option<Value> {
         .map(|name| {
             json!({"toolSpec": {
                 "name": name,
-                "description": "Not available any more. Do not call it.",
+                "description": "This tool is no longer available. Do not call it.",
                 "inputSchema": {"json": {"type": "object", "properties": {}}},
             }})
         })
@@ -176,7 +176,7 @@ fn tool_spec(tool: &Tool) -> Option<Value> {
     Some(json!({ "toolSpec": spec }))
 }
 
-/// Returns the output format, with the schema as JSON text.
+/// Returns the output format, with the schema as JSON text; `None` unless the request has a schema.
 fn output_config(format: &ResponseFormat) -> Option<Value> {
     let ResponseFormat::JsonSchema {
         name,
@@ -194,7 +194,8 @@ fn output_config(format: &ResponseFormat) -> Option<Value> {
     Some(json!({"textFormat": {"type": "json_schema", "structure": {"jsonSchema": definition}}}))
 }
 
-/// Returns the reasoning fields of the model's family.
+/// Returns the reasoning fields of the model's family; `None` for a request without reasoning
+/// parameters and for unknown families.
 fn reasoning(request: &GenerateRequest, abilities: &Abilities, cap: u64) -> Option<Value> {
     let effort = request
         .reasoning_effort

@@ -1,5 +1,5 @@
-//! Decoding of streamed responses. The data of an event does not contain its name, so each function
-//! has it as a parameter.
+//! Decoding of streamed responses. The data of an event does not contain the event's name, so each
+//! function has the name as a parameter.
 
 use serde_json::Value;
 use tollgate_types::Usage;
@@ -12,7 +12,7 @@ use super::usage::read_usage;
 /// Role of an event in a streamed response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// Framing, and unknown events.
+    /// Events without content: boundaries, signatures, and unknown events.
     Preamble,
     /// Text, reasoning or tool arguments, or the start of a tool call.
     Content,

@@ -5,8 +5,8 @@ use serde_json::Value;
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Unit, Usage};
 
-/// Reads a usage object. Implausible counts are ignored; without input and output counts the result
-/// is `None`.
+/// Reads a usage object. Returns `None` unless the counts of input and output tokens are both
+/// plausible. Implausible counts of cached tokens are read as zero.
 pub fn read_usage(usage: &Value) -> Option<Usage> {
     let count = |name: &str| {
         let quantity = usage.get(name).and_then(Value::as_u64);

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use tollgate_types::decide::ChoiceOption;
 
-/// Returns a unique key for each option: its name, in quotes if an option of another type has the
-/// same name.
+/// Returns a unique key for each option: its value as text. A string is quoted if another option
+/// has the same key.
 pub(super) fn for_options(options: &[ChoiceOption]) -> Vec<String> {
     let values: Vec<&Value> = options.iter().map(|option| &option.value).collect();
     for_values(&values)

@@ -18,7 +18,8 @@ pub enum StatePart<'s> {
     Medium(&'s StateMedia),
 }
 
-/// Returns the parts of a state in the order for a model: each medium directly after its marker.
+/// Returns the parts of a state in the order for a model: each medium directly after its marker. A
+/// medium whose marker is missing follows the previous part.
 pub fn state_parts(state: &State) -> Vec<StatePart<'_>> {
     let mut state_parts = Vec::with_capacity(2 * state.media.len() + 1);
     let (mut rest, mut counts) = (state.text.as_str(), Counts::default());
@@ -50,7 +51,7 @@ impl Counts {
     }
 }
 
-/// Replaces the brackets of anything that looks like a marker with round ones. This includes
+/// Replaces the brackets of any text that looks like a marker with parentheses. This includes
 /// spellings that a model might mistake for a marker, such as `[Image #1]`.
 pub(super) fn without_markers(text: Cow<'_, str>) -> Cow<'_, str> {
     let mut out = String::new();
@@ -69,7 +70,8 @@ pub(super) fn without_markers(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Finds the first marker. Returns the text before it, inside its brackets, and after it.
+/// Finds the first text that looks like a marker. Returns the text before its brackets, inside
+/// them, and after them.
 fn next_marker(text: &str) -> Option<(&str, &str, &str)> {
     memchr::memchr_iter(b'[', text.as_bytes()).find_map(|open| {
         let after = text.get(open + 1..)?;

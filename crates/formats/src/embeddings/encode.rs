@@ -33,7 +33,8 @@ pub fn encode_request(request: &EmbedRequest, encoding: Encoding) -> Vec<u8> {
     Value::Object(object).to_string().into_bytes()
 }
 
-/// Writes the response for the caller.
+/// Writes the response for the caller. `public_model` is the model name from the request, `cost`
+/// the price for the caller. `charged` replaces a missing usage report.
 pub fn encode_response(
     response: &EmbedResponse,
     public_model: &str,

@@ -135,14 +135,15 @@ impl EmbedHead<'_> {
     }
 
     /// Returns the names of the ignored fields that the caller sent, except those in `allowed`.
-    /// They are not forwarded.
+    /// These fields are not forwarded.
     pub fn ignored_hints<'h>(&'h self, allowed: &'h [&str]) -> impl Iterator<Item = &'h str> {
         self.unknown_fields()
             .filter(|name| IGNORED_HINTS.contains(name) && !allowed.contains(name))
     }
 }
 
-/// Refuses fields that neither the format defines nor `allowed` lists, with `unknown_parameter`.
+/// Refuses fields that neither the format defines nor `allowed` or [`IGNORED_HINTS`] lists, with
+/// `unknown_parameter`.
 pub fn check_unknown(head: &EmbedHead<'_>, allowed: &[&str]) -> Result<(), DecodeError> {
     let is_valid = |name: &&str| allowed.contains(name) || IGNORED_HINTS.contains(name);
     match head.unknown_fields().find(|name| !is_valid(name)) {

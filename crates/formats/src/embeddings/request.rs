@@ -41,7 +41,8 @@ pub fn splice_request(body: &Bytes, head: &EmbedHead<'_>, edits: &RequestEdits<'
     }
 }
 
-/// Writes the remaining fields in the order of the body, with unchanged values.
+/// Writes the remaining fields in the order of the body. Only the model and the name of
+/// `dimensions` change.
 fn rewritten(body: &[u8], head: &EmbedHead<'_>, edits: &RequestEdits<'_>, model: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(body.len() + model.len() + 16);
     out.push(b'{');

@@ -13,11 +13,13 @@ use crate::lossless::{Edit, Span, splice};
 /// Metadata of a response, without its vectors.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResponseHead {
-    /// Number of vectors.
+    /// Number of items in `data`.
     pub vectors: u32,
-    /// Encoding of the vectors; `None` without vectors or if encodings are mixed.
+    /// Encoding of the vectors; `None` without vectors, if the encodings differ, or if an item is
+    /// not a vector.
     pub encoding: Option<Encoding>,
-    /// Number of dimensions of each vector; `None` without vectors or if the numbers differ.
+    /// Number of dimensions of each vector; `None` if [`encoding`](Self::encoding) is `None` or if
+    /// the numbers differ.
     pub dimensions: Option<u32>,
     /// Reported usage of the call.
     pub report: EmbedReport,
@@ -32,7 +34,8 @@ pub struct ResponseHead {
     empty: bool,
 }
 
-/// Inspects a response. Fails only if the body is not a JSON object; invalid members are ignored.
+/// Inspects a response. Fails only if the body is not a JSON object; members with invalid values
+/// are not errors.
 pub fn inspect_response(body: &[u8]) -> Result<ResponseHead, DecodeError> {
     let mut reader = Reader::new(body, u32::MAX)?;
     reader.kind()?;
@@ -108,8 +111,8 @@ fn read_item(reader: &mut Reader<'_>) -> Result<Option<vector::VectorInfo>, Boxe
 }
 
 /// Rewrites a response for the caller. Sets `model` to the name from the request, and replaces any
-/// upstream cost in `usage` with the caller's cost. If the usage is missing or unreadable, adds the
-/// charged usage. `head` must be the result of [`inspect_response`] for this body.
+/// upstream cost in `usage` with the caller's cost. A missing or implausible usage is replaced with
+/// the charged usage. `head` must be the result of [`inspect_response`] for this body.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,

@@ -18,8 +18,9 @@ pub struct EmbedReport {
 }
 
 impl EmbedReport {
-    /// Reads the value under the cursor. Any value that is not a count makes the report
-    /// implausible; it never causes an error.
+    /// Reads the value under the cursor. The count is `prompt_tokens`, or `total_tokens` if
+    /// `prompt_tokens` is missing. An implausible count makes the report implausible, as does a
+    /// value that is neither an object nor null; neither is an error.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, BoxedError> {
         if reader.kind()? != Kind::Object {
             let implausible = reader.kind()? != Kind::Null;
@@ -64,7 +65,8 @@ pub(super) fn write(out: &mut Vec<u8>, usage: &Usage, cost: Credits) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Replaces the upstream's cost in its usage object with the caller's.
+/// Returns the upstream's usage object with the caller's cost in place of the upstream's cost
+/// fields.
 pub(super) fn with_cost(object: &[u8], cost: Credits) -> Result<Vec<u8>, BoxedError> {
     let mut out = Vec::with_capacity(object.len() + 40);
     let mut reader = Reader::new(object, u32::MAX)?;
@@ -81,7 +83,7 @@ pub(super) fn with_cost(object: &[u8], cost: Credits) -> Result<Vec<u8>, BoxedEr
     Ok(out)
 }
 
-/// Whether a key contains the operator's cost.
+/// Whether the field describes the operator's cost.
 fn is_cost(name: &str) -> bool {
     matches!(name, "cost" | "cost_details" | "cost_in_usd_ticks" | "is_byok")
 }

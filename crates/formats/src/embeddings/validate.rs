@@ -1,5 +1,5 @@
 //! Validation of embeddings requests. Reads the bytes once and stores only an [`EmbedHead`].
-//! `decode_request` does not repeat the checks.
+//! `decode_request` performs the same validation.
 //!
 //! Unknown top-level fields are listed for [`check_unknown`](super::check_unknown). An optional
 //! field that is null is treated as omitted.
@@ -9,7 +9,7 @@ use crate::error::{BoxedError, DecodeError};
 use crate::json::{Key, Kind, MAX_NODES, Path, Reader};
 use crate::lossless::Span;
 
-/// Maximum number of unknown top-level fields; no provider accepts more.
+/// Maximum number of unknown top-level fields in a request.
 const MAX_UNKNOWN_FIELDS: usize = 64;
 
 const FORMS: &str =

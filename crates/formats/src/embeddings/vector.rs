@@ -18,8 +18,8 @@ pub(super) struct VectorInfo {
     pub(super) dimensions: u32,
 }
 
-/// Skips the value under the cursor. Returns `None` if it is not a vector: neither numbers nor
-/// base64 of complete 32-bit floats, or empty.
+/// Skips the value under the cursor. Returns `None` unless the value is a non-empty array of
+/// numbers or base64 of at least one complete 32-bit float.
 pub(super) fn inspect(reader: &mut Reader<'_>) -> Result<Option<VectorInfo>, BoxedError> {
     let start = reader.place();
     let mut dimensions = 0;
@@ -72,7 +72,8 @@ fn base64_bytes(text: &[u8]) -> Option<usize> {
     is_whole.then_some(floats)
 }
 
-/// Reads the vector under the cursor in either encoding.
+/// Reads the vector under the cursor in either encoding. Fails if the vector is empty or has a
+/// value that is not a finite 32-bit float.
 pub(super) fn read(reader: &mut Reader<'_>) -> Result<Vec<f32>, BoxedError> {
     let no_vector = || {
         Box::new(DecodeError::invalid(

@@ -56,7 +56,7 @@ fn choice(candidate: wire::Candidate, index: u32, id: &str) -> Choice {
     }
 }
 
-/// Finish reasons of a response that a content filter ended.
+/// Values of `finishReason` that mean that a content filter ended the response.
 const FILTER_REASONS: &[&str] = &[
     "SAFETY",
     "RECITATION",
@@ -71,7 +71,7 @@ const FILTER_REASONS: &[&str] = &[
 ];
 
 /// Converts `finishReason` to the common finish reason. The format has no reason for tool calls, so
-/// `called_tools` determines it.
+/// `called_tools` distinguishes them from a stop.
 pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> FinishReason {
     match reason {
         Some("MAX_TOKENS") => FinishReason::Length,
@@ -90,7 +90,8 @@ pub(super) fn is_malformed(reason: &str) -> bool {
         )
 }
 
-/// Returns the finish reason on the wire. The format has no reason for tool calls.
+/// Returns the finish reason on the wire. The format has no separate reason for tool calls, stop
+/// sequences or a full context window.
 pub(super) fn finish_to_wire(finish: FinishReason) -> &'static str {
     match finish {
         FinishReason::Stop | FinishReason::StopSequence | FinishReason::ToolCalls => "STOP",
@@ -100,8 +101,7 @@ pub(super) fn finish_to_wire(finish: FinishReason) -> &'static str {
 }
 
 /// Encodes a complete response. `public_model` is the model name from the request, `cost` the price
-/// for the caller. Without `show_reasoning`, the text of the reasoning is omitted and only its
-/// seals are sent.
+/// for the caller. Without `show_reasoning`, thoughts have no text, only their signatures.
 pub fn encode_response(
     response: &GenerateResponse,
     public_model: &str,
@@ -145,7 +145,8 @@ fn parts_of(parts: &[Part], calls: &[ToolCall], show_reasoning: bool) -> Vec<wir
     out.finish()
 }
 
-/// Collects the parts of a turn. A signature that belongs to no thought is added to the next part.
+/// Collects the parts of a turn. A signature that belongs to no thought is added to the next part
+/// that is not a thought.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     parts: Vec<wire::Part>,
@@ -166,7 +167,7 @@ impl Writer {
         }
     }
 
-    /// Adds a thought; without `text`, only its seal.
+    /// Adds a thought; without `text`, only its signature. Adds nothing without text and signature.
     pub(super) fn push_thought(&mut self, text: Option<&String>, seal: Option<&Seal>) {
         let is_sealed = seal.is_some_and(|seal| !seal.data.is_empty());
         if text.is_some() || is_sealed {

@@ -11,7 +11,7 @@ use super::ids::PendingCalls;
 use super::{schema, seals, validate, wire};
 use crate::error::DecodeError;
 
-/// Name for schemas: this format has no schema names, other formats require one.
+/// Name for schemas, because this format has no schema names and other formats require one.
 const DEFAULT_SCHEMA_NAME: &str = "answer";
 
 /// Decodes a request. Accepts what [`validate()`] accepts, except features that the common form
@@ -203,8 +203,8 @@ fn turn(content: wire::Content, index: usize, open: &mut PendingCalls, into: &mu
     }
 }
 
-/// Returns the parts and calls of a model turn; `id_of` returns the ids of the calls. A signature
-/// on a part that is not a thought becomes hidden reasoning.
+/// Returns the parts and the calls of a model turn; `id_of` returns the ids of the calls. A
+/// signature on a part that is not a thought becomes hidden reasoning before this part.
 pub(super) fn parts_and_calls(
     parts: Vec<wire::Part>,
     mut id_of: impl FnMut(usize, Option<String>, &str) -> String,
@@ -231,7 +231,7 @@ pub(super) fn parts_and_calls(
             None => out.extend(part_from_wire(part)),
         }
     }
-    // A signature at the end of a stream is in a part with an empty text.
+    // A signature at the end of a stream is in a part with an empty text, which is not needed.
     out.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
     (out, calls)
 }
@@ -335,7 +335,8 @@ fn foreign(mime_type: &str, data: &str) -> Part {
     }
 }
 
-/// Converts base64 to the standard alphabet: the official clients use the URL-safe alphabet.
+/// Converts base64 to the standard alphabet with padding: the official clients use the URL-safe
+/// alphabet.
 fn standard(data: String) -> String {
     if !data.bytes().any(|byte| matches!(byte, b'-' | b'_')) {
         return data;

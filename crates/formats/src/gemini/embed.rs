@@ -31,8 +31,8 @@ pub fn embed_request(body: &[u8]) -> Result<EmbedRequest, DecodeError> {
     Ok(common(vec![one.text], one.dimensions, one.own))
 }
 
-/// Decodes a request for several vectors. Their options must be equal, because one upstream call
-/// creates all vectors.
+/// Decodes a request for several vectors. The options of all texts must be equal, because one
+/// upstream call creates all vectors.
 pub fn embed_requests(body: &[u8]) -> Result<EmbedRequest, DecodeError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     let mut all: Option<Vec<SingleRequest>> = None;
@@ -124,7 +124,7 @@ fn one(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<SingleRequest, BoxedE
     }
 }
 
-/// Reads the text of a content, which must have exactly one part.
+/// Returns the text of a `content` object, which must have exactly one part.
 fn content(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<String, BoxedError> {
     let mut text = None;
     open_fields(reader, &["role", "parts"], path, |reader, name, path| {
@@ -164,7 +164,8 @@ pub fn embed_param(param: &str) -> &str {
     }
 }
 
-/// Writes the response to a request for one vector.
+/// Writes the response to a request for one vector. `charged` replaces a missing usage report;
+/// `cost` is the price for the caller.
 pub fn encode_embedding(response: &EmbedResponse, charged: &Usage, cost: Credits) -> Vec<u8> {
     let mut out = b"{\"embedding\":".to_vec();
     write_vector(
@@ -178,7 +179,8 @@ pub fn encode_embedding(response: &EmbedResponse, charged: &Usage, cost: Credits
     finish(out, response, charged, cost)
 }
 
-/// Writes the response to a request for several vectors.
+/// Writes the response to a request for several vectors. `charged` replaces a missing usage report;
+/// `cost` is the price for the caller.
 pub fn encode_embeddings(response: &EmbedResponse, charged: &Usage, cost: Credits) -> Vec<u8> {
     let mut out = b"{\"embeddings\":[".to_vec();
     for (index, vector) in response.vectors.iter().enumerate() {
@@ -209,8 +211,8 @@ fn finish(mut out: Vec<u8>, response: &EmbedResponse, charged: &Usage, cost: Cre
     out
 }
 
-/// Writes the request for an upstream: all texts in one `:batchEmbedContents`. Fails for token
-/// inputs, which the format does not support.
+/// Writes the request for an upstream: all texts in one `:batchEmbedContents` request. Fails for
+/// token inputs, which the format does not support.
 pub fn encode_embed_request(request: &EmbedRequest) -> Result<Vec<u8>, DecodeError> {
     let mut out = b"{\"requests\":[".to_vec();
     for (index, input) in request.inputs.iter().enumerate() {
@@ -248,7 +250,8 @@ pub fn encode_embed_request(request: &EmbedRequest) -> Result<Vec<u8>, DecodeErr
 /// Top-level fields outside OpenAI's format that [`encode_embed_request`] supports.
 pub const EMBED_FIELDS: &[&str] = &["task_type", "title"];
 
-/// Decodes the vectors of an upstream's response. Fails if the response has no vectors.
+/// Decodes the vectors of an upstream's response. Fails if the response has no `embeddings`. An
+/// implausible token count is omitted.
 pub fn decode_embeddings(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -11,8 +11,9 @@ use super::decode::wrapped_text;
 use super::{seals, wire};
 use crate::anthropic_messages::encode::media_type;
 
-/// Signature for calls that another model made. Models that sign their calls refuse calls without a
-/// signature, but accept this one (ai.google.dev/gemini-api/docs/thought-signatures).
+/// Signature for calls that have no signature of the upstream, such as calls of another model.
+/// Models that sign their calls refuse calls without a signature, but accept this one
+/// (ai.google.dev/gemini-api/docs/thought-signatures).
 pub(super) const NOT_SIGNED: &str = "skip_thought_signature_validator";
 
 /// Writes a request that [`check_compatible`](super::check_compatible()) accepted. `clamp` (tokens)
@@ -52,8 +53,8 @@ pub(super) fn signs_calls(model: &str) -> bool {
     name.starts_with("gemini-") && !is_older
 }
 
-/// Joins consecutive turns of the same side. Tool results come first, in the order of their calls:
-/// the format requires them directly after the calls.
+/// Joins consecutive messages into turns. Tool results come first, in the order of their calls: the
+/// format requires them directly after the calls.
 fn contents(messages: &[Message], signs_calls: bool) -> Vec<wire::Content> {
     let mut turns: Vec<wire::Content> = Vec::new();
     let mut calls: Vec<&ToolCall> = Vec::new();
@@ -120,8 +121,9 @@ pub(super) fn call_to_wire(call: &ToolCall) -> wire::Part {
     }
 }
 
-/// Returns the arguments of a call. The format accepts only objects: any other text, such as
-/// arguments truncated at the output token limit, becomes the member `arguments` of an object.
+/// Returns the arguments of a call. The format accepts only objects: empty arguments become an
+/// empty object, and any other text, such as arguments truncated at the output token limit, becomes
+/// the member `arguments` of an object.
 fn args(arguments: &str) -> Box<RawValue> {
     let text = arguments.trim();
     let object = RawValue::from_string(text.to_owned())
@@ -161,8 +163,9 @@ fn result(message: &Message, calls: &[&ToolCall]) -> wire::Part {
     }
 }
 
-/// Returns the result of a tool. An object stays unchanged, unless the decoder would mistake it for
-/// an encoded text; any other text becomes the member `result` of an object.
+/// Returns the result of a tool. An object stays unchanged, unless the decoder would mistake the
+/// object for an encoded text; any other text becomes the member `result` of an object. The text of
+/// an error becomes the member `error`.
 fn response(text: &str, is_error: bool) -> Box<RawValue> {
     if is_error {
         return raw(&json!({ "error": text }));
@@ -173,9 +176,9 @@ fn response(text: &str, is_error: bool) -> Box<RawValue> {
     object.unwrap_or_else(|| raw(&json!({ "result": text })))
 }
 
-/// Writes the parts of a turn. A signature that belongs to no thought is added to the next part.
-/// Signatures without a next part are returned if the turn has calls; otherwise an empty part is
-/// added for each.
+/// Writes the parts of a turn. A signature that belongs to no thought is added to the next part
+/// that is not a thought. The remaining signatures are returned if the turn has calls; otherwise an
+/// empty part is added for each of them.
 fn parts_of(message: &Message, into: &mut Vec<wire::Part>, has_calls: bool) -> Vec<String> {
     let mut pending: Vec<String> = Vec::new();
     for part in &message.parts {
@@ -212,7 +215,8 @@ fn parts_of(message: &Message, into: &mut Vec<wire::Part>, has_calls: bool) -> V
     Vec::new()
 }
 
-/// Converts a part of the common form to a part on the wire; `None` for an empty text.
+/// Converts a part of the common form to a part on the wire; `None` for an empty text and for parts
+/// that have no equivalent.
 fn part_to_wire(part: &Part) -> Option<wire::Part> {
     match part {
         Part::Text(text) | Part::Refusal(text) => (!text.is_empty()).then(|| wire::Part::text(text)),
@@ -232,7 +236,8 @@ fn part_to_wire(part: &Part) -> Option<wire::Part> {
     }
 }
 
-/// Returns the media type and the base64 data of a data URL.
+/// Returns the media type, by its registered name, and the base64 data of a data URL; `None` for
+/// other URLs.
 pub(super) fn inline(url: &str) -> Option<(&str, &str)> {
     let scheme = url.get(..5)?;
     let rest = url.get(5..).filter(|_| scheme.eq_ignore_ascii_case("data:"))?;

@@ -30,7 +30,8 @@ pub struct GenerateHead {
     pub tools: u32,
     /// Required format of the response.
     pub response_format: ResponseFormatKind,
-    /// Counts of the images, audio and documents in the conversation.
+    /// Counts of the images, audio and documents in the conversation. Inline media of other types,
+    /// such as video, count as documents.
     pub media: Media,
     /// Whether the request has reasoning parameters.
     pub has_reasoning_params: bool,
@@ -65,7 +66,7 @@ impl GenerateHead {
 pub(super) struct Layout {
     /// All top-level fields, in the order of the body.
     pub(super) fields: Vec<FieldPlace>,
-    /// Turns with sealed reasoning, in the order of the body.
+    /// Model turns that have a `thoughtSignature`, in the order of the body.
     pub(super) parts: Vec<PartsPlace>,
     /// Position just after the opening brace of `generationConfig`, and whether the object is
     /// empty.
@@ -109,7 +110,7 @@ pub(super) struct PartPlace {
 /// Position of a `thoughtSignature`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SealPlace {
-    /// Position of the field, from key to value.
+    /// Position of the field, from the key to the end of the value.
     pub(super) field: Span,
     /// Position of the string, quotes included.
     pub(super) value: Span,

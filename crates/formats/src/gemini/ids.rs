@@ -1,4 +1,4 @@
-//! Ids of tool calls. They are optional in the format, but the common form needs them to match
+//! Ids of tool calls. The ids are optional in the format, but the common form needs them to match
 //! results to calls. Missing ids are generated from the position of the call, so that the ids of a
 //! conversation are the same in each request.
 
@@ -21,7 +21,7 @@ impl PendingCalls {
     }
 
     /// Removes the call to which a result belongs and returns its id: the call with this id,
-    /// otherwise the first call with this name.
+    /// otherwise the first call with this name. Returns `None` if there is no such call.
     pub(super) fn answer(&mut self, id: Option<&str>, name: &str) -> Option<String> {
         let by_id = id.and_then(|id| self.0.iter().position(|(known, _)| known == id));
         let found = by_id.or_else(|| self.0.iter().position(|(_, known)| known == name))?;
@@ -29,7 +29,8 @@ impl PendingCalls {
     }
 }
 
-/// Generates the id of a call in a response whose provider sent none.
+/// Generates the id of a call for which the provider sent none, from the response id, the index of
+/// the candidate and the number of the call.
 pub(super) fn in_answer(response_id: &str, candidate: u32, number: usize) -> String {
     let fits = |character: &char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
     let of_answer: String = response_id.chars().filter(fits).take(MAX_ID_LENGTH).collect();

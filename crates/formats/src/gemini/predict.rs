@@ -71,7 +71,7 @@ fn text_of(input: &EmbedInput) -> Result<&str, DecodeError> {
     }
 }
 
-/// Decodes the vector of an upstream's response. Fails if the response has no vector.
+/// Decodes the vector of an upstream's response. Fails if the response has no `embedding`.
 pub fn decode_embed_content(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -92,8 +92,8 @@ pub fn decode_embed_content(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     })
 }
 
-/// Decodes the vectors of an upstream's response, each with the token count of its text. Fails if
-/// the response has no vectors.
+/// Decodes the vectors of an upstream's response. The usage is the sum of the token counts of all
+/// texts; `None` if a count is missing or implausible. Fails if the response has no `predictions`.
 pub fn decode_predictions(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     #[derive(serde::Deserialize)]
     struct Answer {

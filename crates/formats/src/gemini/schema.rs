@@ -18,8 +18,8 @@ const COUNTS: &[&str] = &[
     "maxProperties",
 ];
 
-/// Converts a schema: types become lower case, `nullable` becomes the type `null`, and
-/// `propertyOrdering` is dropped.
+/// Converts a schema: names of fields become camel case, types become lower case, counts become
+/// numbers, `nullable` becomes the type `null`, and `propertyOrdering` is dropped.
 pub(super) fn from_openapi(schema: Value) -> Value {
     let Value::Object(fields) = schema else {
         return schema;

@@ -1,6 +1,6 @@
-//! Encoding of `thoughtSignature`, the seal of a provider's reasoning. The field contains bytes:
-//! the official clients decode its base64 and encode it again, in either alphabet. Therefore the
-//! gateway encodes a wrapped seal as base64, too.
+//! Encoding of `thoughtSignature`, a provider's signature of reasoning or of a call. The field
+//! contains bytes: the official clients decode the base64 and encode the bytes again, in either
+//! alphabet. Therefore the gateway also encodes a wrapped signature as base64.
 
 use base64::Engine;
 use base64::alphabet::{STANDARD, URL_SAFE};
@@ -14,13 +14,13 @@ const LENIENT: GeneralPurposeConfig =
 const PLAIN: GeneralPurpose = GeneralPurpose::new(&STANDARD, LENIENT);
 const FOR_URLS: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);
 
-/// Returns the seal, wrapped for a caller and encoded as base64.
+/// Returns the signature, wrapped for a caller and encoded as base64.
 pub(super) fn wrap(seal: &Seal) -> String {
     PLAIN.encode(reasoning_envelope::wrap(seal))
 }
 
-/// Parses a seal. A text that the gateway did not wrap has an empty origin; an empty text is no
-/// seal.
+/// Parses a signature. A text that the gateway did not wrap has an empty origin. Returns `None` for
+/// an empty text.
 pub(super) fn unwrap(text: &str) -> Option<Seal> {
     let decoded = decode(text).and_then(|bytes| String::from_utf8(bytes).ok());
     match decoded.as_deref().and_then(reasoning_envelope::unwrap) {
@@ -32,14 +32,14 @@ pub(super) fn unwrap(text: &str) -> Option<Seal> {
     }
 }
 
-/// Decodes base64 in either alphabet, with or without padding.
+/// Decodes base64 in either alphabet, with or without padding; `None` for other texts.
 pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     let is_for_urls = text.bytes().any(|byte| matches!(byte, b'-' | b'_'));
     let engine = if is_for_urls { &FOR_URLS } else { &PLAIN };
     engine.decode(text).ok()
 }
 
-/// Encodes base64 in the standard alphabet, as in documents and images.
+/// Encodes bytes as base64 in the standard alphabet, with padding.
 pub(super) fn encode(bytes: &[u8]) -> String {
     PLAIN.encode(bytes)
 }

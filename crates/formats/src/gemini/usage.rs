@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Credits, Unit, Usage};
 
-/// Reads a usage object. Implausible counts are ignored; without a prompt count the result is
-/// `None`. The format omits counts of zero.
+/// Reads a usage object. The format omits counts of zero. Returns `None` without a prompt count, or
+/// if a count other than those by modality is implausible.
 pub fn read_usage(report: &Value) -> Option<Usage> {
     let count = |name: &str| match report.get(name) {
         None | Some(Value::Null) => Some(0),
@@ -31,7 +31,7 @@ pub fn read_usage(report: &Value) -> Option<Usage> {
     )
 }
 
-/// Returns the audio tokens in a list of counts by modality.
+/// Returns the number of audio tokens in the list `details`, which has counts by modality.
 fn audio_of(report: &Value, details: &str) -> u64 {
     let list = report.get(details).and_then(Value::as_array);
     let is_audio = |entry: &&Value| entry.get("modality").and_then(Value::as_str) == Some("AUDIO");
@@ -43,7 +43,7 @@ fn audio_of(report: &Value, details: &str) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// Writes the usage object; `cost` is written as a decimal string of credits, if known.
+/// Returns the usage object. `cost` becomes a decimal string of credits; `None` omits the field.
 pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
     let mut object = json!({
         "promptTokenCount": usage.total_input(),

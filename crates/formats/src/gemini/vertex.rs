@@ -1,6 +1,6 @@
-//! Conversion to the variant of the format for Vertex AI. Vertex AI refuses some fields that the
-//! Gemini API accepts or adds: ids of calls, turns without a role, and fields about the Gemini
-//! API's billing and logs.
+//! Conversion to the variant of the format for Vertex AI. Vertex AI refuses ids of calls, turns
+//! without a role, and fields about the Gemini API's billing and logs. The Gemini API accepts all
+//! of them.
 
 use bytes::Bytes;
 
@@ -15,8 +15,9 @@ use crate::lossless::{Edit, Span, field_with_comma, splice};
 /// only their default values, so they can be dropped.
 const UNKNOWN: &[&str] = &["serviceTier", "store"];
 
-/// Converts a body of this format for Vertex AI. Sorts tool results by their calls: without ids, a
-/// result belongs to the call at the same position. Fails if the body is not in the format.
+/// Converts a body of this format for Vertex AI. Sorts the results of a turn by their calls:
+/// without ids, a result belongs to the call at the same position. Fails if the body cannot be read
+/// as this format.
 pub fn for_vertex(body: &Bytes) -> Result<Bytes, DecodeError> {
     let mut rewrite = VertexRewrite {
         body,
@@ -49,7 +50,7 @@ struct Answer {
     part: Span,
     /// Position of the field `id`, from key to value.
     id: Option<Span>,
-    /// Index of the call among all calls.
+    /// Index of the call among all calls; `usize::MAX` if no call matches.
     call: usize,
 }
 
@@ -199,7 +200,7 @@ impl VertexRewrite<'_> {
     }
 }
 
-/// Reads a function call or a function result.
+/// Reads a function call or a function result; `None` for null.
 fn function(reader: &mut Reader<'_>) -> Result<Option<Function>, BoxedError> {
     if reader.take_null()? {
         return Ok(None);

@@ -1,10 +1,11 @@
-//! A JSON reader that makes one borrowed pass: no tree, the position of every value, and the path
-//! of the value in every error.
+//! A JSON reader that reads a body in one pass without building a tree. It reports the position of
+//! every value and, in errors about a value, the path of the value.
 //!
 //! `serde` reports neither the position of a value in the body nor the path of an invalid one, and
-//! a gateway that forwards bytes needs both. The grammar is exactly RFC 8259; property tests
-//! compare it with `serde_json`. `Reader` is the cursor, `Path` the path of the value under the
-//! cursor, `Text` a string in its escaped form. `Node` is a tree, for the formats that need one.
+//! a gateway that forwards bytes needs both. The grammar is RFC 8259. Like `serde_json`, the reader
+//! refuses unpaired surrogates and numbers outside the range of a double; property tests compare
+//! the two. `Reader` is the cursor, `Path` the path of the value under the cursor, and `Text` a
+//! string in its escaped form. `Node` is a tree, for the formats that need one.
 
 mod number;
 mod object;

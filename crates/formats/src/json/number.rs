@@ -53,9 +53,9 @@ pub(super) fn scan(bytes: &[u8]) -> Option<(usize, bool)> {
     Some((at, integral))
 }
 
-/// Whether a token that [`scan`] accepted has a finite double-precision value: `1e999` has not.
+/// Whether a token that [`scan`] accepted has a finite double-precision value; `1e999` does not.
 pub(super) fn is_finite(token: &str) -> bool {
-    // Only a long token, or one with an exponent of three digits, can exceed the range of a double.
+    // Fast path for short tokens whose exponent has at most two characters.
     let short = token.len() < 300;
     let exponent = token.bytes().rposition(|byte| matches!(byte, b'e' | b'E'));
     let small_exponent = exponent.is_none_or(|at| token.len() - at <= 3);

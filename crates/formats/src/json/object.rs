@@ -4,7 +4,8 @@ use super::path::Path;
 use super::reader::{Kind, Reader};
 use crate::error::{BoxedError, DecodeError};
 
-/// Refuses a duplicate key of a small object. Each key has one bit in `seen`.
+/// Refuses a duplicate key of a small object. Each key has one bit in `seen`, so an object can have
+/// at most 32 checked keys.
 pub(crate) fn once(seen: &mut u32, bit: u32, path: &Path<'_>, key: &str) -> Result<(), BoxedError> {
     if *seen & (1 << bit) != 0 {
         return Err(path.duplicate(key));
@@ -13,8 +14,9 @@ pub(crate) fn once(seen: &mut u32, bit: u32, path: &Path<'_>, key: &str) -> Resu
     Ok(())
 }
 
-/// Enters an object with few keys and calls `read` for each, with the key as in `keys`. Refuses
-/// other keys as unknown. A key whose value is null is treated as omitted.
+/// Reads an object with at most 32 keys. Calls `read` for each key, with the key as in `keys`.
+/// Refuses other keys as unknown, and duplicate keys. A key whose value is null is treated as
+/// omitted.
 pub(crate) fn small_object<'a>(
     reader: &mut Reader<'a>,
     keys: &[&'static str],
@@ -36,7 +38,7 @@ pub(crate) fn small_object<'a>(
     Ok(())
 }
 
-/// Like [`small_object`], but accepts keys outside `keys`.
+/// Like [`small_object`], but skips keys outside `keys`.
 pub(crate) fn open_keys<'a>(
     reader: &mut Reader<'a>,
     keys: &[&'static str],
@@ -58,7 +60,7 @@ pub(crate) fn open_keys<'a>(
     Ok(())
 }
 
-/// Reads an object with any content.
+/// Skips an object with any content; refuses other types.
 pub(crate) fn open_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     if reader.kind()? != Kind::Object {
         return reader.object_at(path);

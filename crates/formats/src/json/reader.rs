@@ -42,7 +42,8 @@ pub(crate) struct Key<'a> {
     pub(crate) start: u32,
 }
 
-/// A cursor over one JSON text. Each method reads one token; errors contain line, column and byte.
+/// A cursor over one JSON text. Syntax errors contain the line and the column, which start at 1,
+/// and the byte offset.
 ///
 /// An object is read by [`begin_object`](Self::begin_object), then for every [`key`](Self::key)
 /// exactly one value; an array by [`begin_array`](Self::begin_array), then for every
@@ -56,7 +57,8 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Creates a cursor at the start of the body, which may have up to `max_nodes` values.
+    /// Creates a cursor at the start of the body, which may have up to `max_nodes` values. Fails if
+    /// the body is larger than 1 GiB or is not UTF-8.
     pub(crate) fn new(body: &'a [u8], max_nodes: u32) -> Result<Self, BoxedError> {
         if body.len() > MAX_BYTES {
             return Err(Box::new(DecodeError::invalid_json(
@@ -92,7 +94,8 @@ impl<'a> Reader<'a> {
             .unwrap_or_default()
     }
 
-    /// Returns the position just after the last token.
+    /// Returns the position of the cursor. Directly after a token was read, this is the end of the
+    /// token.
     pub(crate) fn end(&self) -> u32 {
         self.at as u32
     }
@@ -214,7 +217,7 @@ impl<'a> Reader<'a> {
         self.text_token()
     }
 
-    /// Reads a string or key, quotes included.
+    /// Reads the string or key whose opening quote is under the cursor. Consumes both quotes.
     #[inline(always)]
     pub(super) fn text_token(&mut self) -> Result<Text<'a>, BoxedError> {
         let start = self.at + 1;

@@ -4,12 +4,12 @@ use super::reader::{Kind, Reader};
 use crate::error::BoxedError;
 
 impl Reader<'_> {
-    /// Skips the value under the cursor. Uses a loop instead of recursion: the caller controls the
-    /// depth of the input.
+    /// Skips the value under the cursor. Uses a loop instead of recursion, because the caller
+    /// controls the depth of the input.
     pub(crate) fn skip(&mut self) -> Result<(), BoxedError> {
         let base_depth = self.depth;
-        // One bit for each open container, the innermost lowest; set for an object. Has enough bits
-        // for `MAX_DEPTH` containers.
+        // One bit for each open container, the innermost lowest; set for an object. 64 bits are
+        // enough for `MAX_DEPTH` containers.
         let mut objects = 0_u64;
         loop {
             match self.kind()? {

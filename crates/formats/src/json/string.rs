@@ -135,8 +135,8 @@ fn padded(bytes: &[u8]) -> [u8; BLOCK] {
     block
 }
 
-/// Returns the index of the first special byte of a word. The bits above the lowest hit may be
-/// wrong.
+/// Returns the index of the first special byte of a word; `None` if the word has none. In the mask
+/// `hits`, the bits above the lowest set bit may be wrong.
 #[inline]
 fn special_in_word(word: [u8; 8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;

@@ -4,7 +4,7 @@ use serde_json::Value;
 use super::*;
 use crate::error::BoxedError;
 
-/// Reads the whole text and builds the same tree as `serde_json`.
+/// Reads the whole text as a `serde_json` value, and checks that [`Node`] yields the same value.
 fn tree(text: &[u8]) -> Result<Value, BoxedError> {
     let mut reader = Reader::new(text, MAX_NODES)?;
     let value = value(&mut reader)?;
@@ -56,7 +56,8 @@ fn skipped(text: &[u8]) -> Result<(), BoxedError> {
     reader.finish()
 }
 
-/// Checks that the reader, with and without lookahead, and `serde_json` agree.
+/// Checks that the reader accepts the same text as `serde_json`, whether it reads or skips the
+/// values, and that it reads the same value.
 fn check(text: &[u8]) {
     let expected = serde_json::from_slice::<Value>(text);
     let shown = String::from_utf8_lossy(text);

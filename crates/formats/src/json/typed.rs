@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
-    /// Reads one of the listed words.
+    /// Reads a string that is one of `words`; refuses all other values.
     pub(crate) fn word_at(
         &mut self,
         words: &[&'static str],

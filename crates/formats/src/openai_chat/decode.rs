@@ -122,8 +122,8 @@ fn message_from_wire(message: wire::Message) -> Message {
     }
 }
 
-/// Removes the reasoning text from `extra`. It has one of two names; some servers send it under
-/// both.
+/// Removes the reasoning text from `extra`. Its name is `reasoning_content` or `reasoning`. Some
+/// servers send the text under both names; then `reasoning_content` is used.
 fn take_reasoning(extra: &mut Map<String, Value>) -> Vec<Part> {
     let mut texts = Vec::new();
     for name in ["reasoning_content", "reasoning"] {
@@ -143,7 +143,7 @@ fn take_reasoning(extra: &mut Map<String, Value>) -> Vec<Part> {
         .collect()
 }
 
-/// Returns the parts of a content; parts of unknown types are omitted.
+/// Returns the parts of message content. Parts of unknown types are omitted.
 pub(super) fn parts_from_wire(content: Option<wire::Content>) -> Vec<Part> {
     match content {
         None => Vec::new(),
@@ -188,7 +188,7 @@ fn part_from_wire(part: wire::ContentPart) -> Option<Part> {
     }
 }
 
-/// Concatenates the texts of a content.
+/// Concatenates the texts of message content.
 fn plain_text(content: wire::Content) -> String {
     match content {
         wire::Content::Text(text) => text,
@@ -283,9 +283,9 @@ pub(crate) fn response_format_from_wire(format: wire::ResponseFormat) -> Respons
     }
 }
 
-/// Decodes a complete response of an upstream leniently: missing fields have defaults, and an
-/// implausible usage report is ignored. `extra` contains the fields that the common form does not
-/// define, except the upstream's usage object.
+/// Decodes a complete response of an upstream leniently: missing fields have defaults, and a usage
+/// report without plausible totals is ignored. `extra` contains the fields that the common form
+/// does not define, except the upstream's usage object.
 pub fn decode_response(body: &[u8]) -> Result<GenerateResponse, DecodeError> {
     let answer: wire::Answer = serde_json::from_slice(body)
         .map_err(|error| DecodeError::invalid_json(format!("The response cannot be parsed: {error}.")))?;
@@ -320,7 +320,7 @@ fn choice_from_wire(choice: wire::Choice) -> Choice {
 }
 
 /// Converts `finish_reason` to the common finish reason. Some servers send `stop` or no reason for
-/// tool calls, and some use other words.
+/// tool calls, and some use other names for `length`.
 pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> FinishReason {
     match reason {
         Some("length" | "max_tokens" | "model_length") => FinishReason::Length,

@@ -3,7 +3,8 @@
 use tollgate_types::Effort;
 use tollgate_types::generate::{GenerateRequest, Thinking};
 
-/// Returns the value of `reasoning_effort`. An explicit effort takes precedence over a budget.
+/// Returns the value of `reasoning_effort`: `none` if thinking is off, otherwise the requested
+/// effort, otherwise the effort that corresponds to the thinking budget.
 pub(crate) fn of(request: &GenerateRequest) -> Option<String> {
     match (request.thinking, &request.reasoning_effort) {
         (Some(Thinking::Off), _) => Some("none".to_owned()),

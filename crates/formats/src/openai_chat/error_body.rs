@@ -33,18 +33,18 @@ pub struct ErrorReport {
     pub message: String,
     /// Value of `error.code`; a number is converted to text.
     pub code: Option<String>,
-    /// Member `type` of the error.
+    /// Value of `error.type`; a number is converted to text.
     pub kind: Option<String>,
-    /// Member `param` of the error.
+    /// Value of `error.param`; a number is converted to text.
     pub param: Option<String>,
 }
 
-/// Maximum number of stored characters of an upstream's message.
+/// Maximum number of characters of each text in an [`ErrorReport`].
 pub const MAX_ERROR_MESSAGE: usize = 1_000;
 
 /// Reads an upstream's error body or error event. Never fails. Accepts the usual object, an error
 /// that is a string, the top-level `message` of vLLM, the `detail` of Python servers, and plain
-/// text.
+/// text. For any other JSON, the message is the whole body.
 pub fn read_error(body: &[u8]) -> ErrorReport {
     let Ok(value) = serde_json::from_slice::<Value>(body) else {
         let start = body.get(..4 * MAX_ERROR_MESSAGE).unwrap_or(body);

@@ -82,7 +82,8 @@ fields! {
 }
 
 /// Fields of other formats that some clients always send. They do not affect the response. The
-/// gateway accepts them, never forwards them, and reports them as ignored.
+/// gateway accepts them, drops them unless they are vendor fields of the upstream, and reports
+/// dropped fields as ignored.
 pub const IGNORED_HINTS: &[&str] = &[
     "client_metadata",
     "context_management",
@@ -182,8 +183,8 @@ impl ChatHead<'_> {
 }
 
 /// Refuses fields that neither the format defines nor `allowed` lists, with `unknown_parameter`.
-/// `allowed` contains the vendor fields of the chosen provider, so this check is not part of
-/// [`validate`](super::validate()).
+/// Fields in [`IGNORED_HINTS`] are accepted. `allowed` contains the vendor fields of the chosen
+/// provider, so this check is not part of [`validate`](super::validate()).
 pub fn check_unknown(head: &ChatHead<'_>, allowed: &[&str]) -> Result<(), DecodeError> {
     let is_valid = |name: &&str| allowed.contains(name) || IGNORED_HINTS.contains(name);
     match head.unknown_fields().find(|name| !is_valid(name)) {
@@ -224,7 +225,7 @@ pub(super) enum FieldName {
 /// Positions inside `stream_options`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamOptionsPlace {
-    /// Position just after its opening brace.
+    /// Position just after the opening brace of the object.
     pub(super) open: u32,
     /// Whether the object has no keys.
     pub(super) empty: bool,

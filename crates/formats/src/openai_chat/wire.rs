@@ -294,7 +294,8 @@ pub(super) struct Delta {
     pub(super) tool_calls: Option<Vec<CallDelta>>,
 }
 
-/// Delta of a call: the first one has id and name, the others continue the arguments.
+/// Delta of a tool call. The first delta has the id and the name; the others continue the
+/// arguments.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct CallDelta {
     #[serde(skip_serializing_if = "Option::is_none")]

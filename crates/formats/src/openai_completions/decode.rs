@@ -10,8 +10,8 @@ use crate::error::DecodeError;
 use crate::openai_chat::decode::response_format_from_wire;
 use crate::openai_chat::wire::{ResponseFormat, Stop};
 
-/// Decoded fields of a request. `extra` contains vendor fields and the fields that only this format
-/// has.
+/// Decoded fields of a request. `extra` contains all other fields, including those that the head
+/// already contains.
 #[derive(Deserialize)]
 struct Request {
     prompt: Prompt,
@@ -120,8 +120,9 @@ pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     })
 }
 
-/// Whether a remaining field belongs in `extra`. The head contains some of the other fields; those
-/// of [`COMPLETIONS_ONLY`] have no effect in a request that can be decoded.
+/// Whether a field in [`Request::extra`] belongs in `extra` of the common form. Excluded are the
+/// fields that the head contains and those of [`COMPLETIONS_ONLY`], which have no effect in a
+/// request that can be decoded.
 fn is_without_place(name: &str) -> bool {
     let in_head = ["model", "max_tokens", "n", "stream", "stream_options"];
     !in_head.contains(&name) && !COMPLETIONS_ONLY.contains(&name)

@@ -31,7 +31,7 @@ struct Answer<'a> {
 }
 
 /// Writes a complete response. `public_model` is the model name from the request, `cost` the price
-/// for the caller. The format cannot express reasoning and tool calls.
+/// for the caller. The format cannot express reasoning or tool calls, so both are omitted.
 pub fn encode_response(response: &GenerateResponse, public_model: &str, cost: Option<Credits>) -> Vec<u8> {
     let mut extra = response.extra.clone();
     if let Some(usage) = &response.usage {

@@ -64,10 +64,12 @@ fields! {
     User => "user",
 }
 
-/// Fields that only this format has. `prompt` stands for prompts other than a single text.
+/// Fields that the common form cannot express. `prompt` stands for prompts other than a single
+/// text.
 pub const COMPLETIONS_ONLY: &[&str] = &["prompt", "suffix", "best_of", "echo", "logprobs"];
 
-/// Fields for a provider's storage, caches and abuse detection that do not affect the response.
+/// Fields that control a provider's storage, caches and abuse detection. They do not affect the
+/// response.
 const BOOKKEEPING: &[&str] = &[
     "metadata",
     "safety_identifier",
@@ -126,7 +128,9 @@ impl CompletionHead<'_> {
         self.n.saturating_mul(self.prompts)
     }
 
-    /// Whether the field has an effect because its value differs from the default.
+    /// Whether the request uses the field. The default values of `n`, `best_of` and `echo` do not
+    /// count, nor does a `prompt` that is a single text. Any other field counts if it was sent with
+    /// a value other than null.
     fn is_requested(&self, field: Field) -> bool {
         match field {
             Field::Prompt => self.prompts > 1 || self.tokens > 0,
@@ -157,6 +161,7 @@ pub(super) fn is_hint(name: &str) -> bool {
 }
 
 /// Refuses fields that neither the format defines nor `allowed` lists, with `unknown_parameter`.
+/// Fields that the gateway ignores are accepted.
 pub fn check_unknown(head: &CompletionHead<'_>, allowed: &[&str]) -> Result<(), DecodeError> {
     let is_valid = |name: &&str| allowed.contains(name) || is_hint(name);
     match head.unknown_fields().find(|name| !is_valid(name)) {

@@ -2,9 +2,9 @@
 //! completions.
 //!
 //! There are two paths. If the upstream has the same endpoint: [`validate()`] the bytes,
-//! [`splice_request`] them, and process responses and events like those of
-//! [`openai_chat`](crate::openai_chat), which differ only in the location of a choice's text.
-//! Otherwise decode the request to the common form as one user turn.
+//! [`splice_request`] them, and process responses and events with the functions of
+//! [`openai_chat`](crate::openai_chat), which read the text of a choice in both formats. Otherwise
+//! decode the request to the common form as one user turn.
 
 mod decode;
 mod encode;
@@ -20,8 +20,8 @@ pub use request::{RequestEdits, splice_request};
 pub use stream::{StreamEncoder, encode_usage_event};
 pub use validate::validate;
 
-/// Default maximum number of output tokens. It is the default of the format, and the gateway also
-/// sends it to upstreams.
+/// Default maximum number of output tokens of the format. The gateway sends this limit to upstreams
+/// if the caller sets none.
 pub const DEFAULT_MAX_TOKENS: u64 = 16;
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use super::head::{CompletionHead, Field, FieldName, FieldPlace};
 use crate::json::write_string;
 use crate::lossless::Span;
 
-/// Changes to a request. The values of all other fields are forwarded byte for byte.
+/// Changes to a request. The values of all other fields are forwarded byte for byte, except that
+/// fields with the value null and `response_format` are dropped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestEdits<'e> {
     /// Name of the model at the upstream.
@@ -21,9 +22,9 @@ pub struct RequestEdits<'e> {
     pub vendor_fields: &'e [&'e str],
 }
 
-/// Rewrites a request for the upstream: renames the model, always sends the output token limit, and
-/// requests the usage of a stream. `head` must be the result of [`validate`](super::validate()) for
-/// this body.
+/// Rewrites a request for the upstream: renames the model, sends the output token limit even if the
+/// caller set none, and requests the usage of a stream. `head` must be the result of
+/// [`validate`](super::validate()) for this body.
 pub fn splice_request(body: &[u8], head: &CompletionHead<'_>, edits: &RequestEdits<'_>) -> Bytes {
     let mut out = Vec::with_capacity(body.len() + edits.model.len() + 64);
     out.extend_from_slice(b"{\"model\":");

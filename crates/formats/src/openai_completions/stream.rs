@@ -11,7 +11,7 @@ use super::encode::{EncodedChoice, OBJECT, finish_to_wire};
 use crate::openai_chat::encode_usage;
 
 /// Encodes a streamed response for one caller. If the caller requested usage, a separate chunk
-/// without choices contains it, and all chunks before have `usage: null`.
+/// without choices contains the usage, and all other chunks have `usage: null`.
 #[derive(Debug)]
 pub struct StreamEncoder {
     id: String,
@@ -31,8 +31,9 @@ impl StreamEncoder {
         }
     }
 
-    /// Encodes one event as a complete event of the format; `None` if the format cannot express the
-    /// event or the caller must not receive it. `cost` is added to the usage event.
+    /// Encodes one event as a complete event of the format. `None` for the start event, for events
+    /// that the format cannot express, and for usage that the caller did not request. `cost` is
+    /// added to the usage event.
     pub fn encode(&mut self, event: &StreamEvent, cost: Option<Credits>) -> Option<Bytes> {
         match event {
             StreamEvent::Start { id, created, .. } => {

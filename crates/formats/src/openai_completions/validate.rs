@@ -1,5 +1,5 @@
-//! Validation of completions requests. Reads the bytes once and stores only a [`CompletionHead`].
-//! `decode_request` does not repeat the checks.
+//! Validation of completions requests. Reads the bytes of a valid request once and stores only a
+//! [`CompletionHead`]. `decode_request` validates with the same function.
 //!
 //! Unknown top-level fields are listed for [`check_unknown`](super::check_unknown). An optional
 //! field that is null is treated as omitted.
@@ -13,7 +13,7 @@ use crate::json::{Key, Kind, MAX_NODES, Path, Reader};
 use crate::lossless::Span;
 use crate::openai_chat::validate::{options, response_format};
 
-/// Maximum number of unknown top-level fields; no provider accepts more.
+/// Maximum number of unknown top-level fields. A further field is refused as unknown.
 const MAX_UNKNOWN_FIELDS: usize = 64;
 /// Maximum number of prompts per request, the same as the maximum number of inputs of embeddings.
 const MAX_PROMPTS: u32 = 2_048;

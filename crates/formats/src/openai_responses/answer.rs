@@ -60,7 +60,8 @@ pub fn decode_response(body: &[u8]) -> Result<GenerateResponse, DecodeError> {
     })
 }
 
-/// Decodes reasoning of an upstream. The adapter adds the origin of the seal.
+/// Decodes reasoning of an upstream; `None` if the item has neither text nor encrypted content. The
+/// origin is empty, because the adapter adds it.
 fn reasoning_from_upstream(item: wire::Item) -> Option<Reasoning> {
     let text = reasoned(&item);
     let data = item.encrypted_content.unwrap_or_default();
@@ -76,7 +77,7 @@ fn reasoning_from_upstream(item: wire::Item) -> Option<Reasoning> {
     })
 }
 
-/// Converts the status and its details to the common finish reason.
+/// Converts `status` and the reason in `incomplete_details` to the common finish reason.
 pub(super) fn finish_from_wire(
     status: Option<&str>,
     reason: Option<&str>,
@@ -91,7 +92,8 @@ pub(super) fn finish_from_wire(
 }
 
 /// Writes a complete response; `cost` is the price for the caller. Without `show_reasoning`, the
-/// text of the reasoning is omitted and only its seals are sent.
+/// text of the reasoning is omitted and only its encrypted content is sent. A response without
+/// choices is written as in progress.
 pub fn encode_response(
     response: &GenerateResponse,
     identity: &Identity,
@@ -124,7 +126,7 @@ pub fn encode_unfinished(
     object::response(identity, echo, State::unfinished(status, error), Vec::new())
 }
 
-/// Returns the output items of a choice. Consecutive parts of one message form one item.
+/// Returns the output items of a choice. Consecutive texts and refusals form one message item.
 fn output(choice: &Choice, identity: &Identity, echo: &Echo, show_reasoning: bool) -> Vec<Value> {
     let status = object::status_of(choice.finish);
     let mut output: Vec<Value> = Vec::new();
@@ -167,7 +169,7 @@ fn output(choice: &Choice, identity: &Identity, echo: &Echo, show_reasoning: boo
     output
 }
 
-/// Returns a call at its start, when only its name is known.
+/// Returns a call at its start, before any arguments were received.
 pub(super) fn started_call(id: &str, name: &str, custom: bool) -> ToolCall {
     ToolCall {
         id: id.to_owned(),

@@ -18,7 +18,7 @@ pub(super) const FORWARDED_FIELDS: &[&str] = &[
     "service_tier",
 ];
 
-/// Fields of other formats that do not affect the response.
+/// Fields that are omitted, because they do not affect the response.
 const HINTS: &[&str] = &[
     "store",
     "client_metadata",
@@ -80,8 +80,9 @@ pub fn check_compatible(request: &GenerateRequest, min_output_tokens: u64) -> Re
     Ok(ignored)
 }
 
-/// Checks the fields of other formats. Omits default values and fields that do not affect the
-/// response, and refuses all others. Returns the names of the omitted fields.
+/// Checks the fields outside the common form. Accepts forwarded fields, default values and fields
+/// that do not affect the response, and refuses all others. Returns the names of the accepted
+/// fields that do not affect the response.
 fn check_extra_fields(request: &GenerateRequest) -> Result<Vec<String>, Error> {
     let mut ignored = Vec::new();
     for (name, value) in &request.extra {
@@ -104,7 +105,7 @@ fn check_message(message: &Message) -> Result<(), Error> {
         let allows_media = matches!(message.role, Role::User | Role::Tool);
         let fits = match part {
             // A breakpoint is not a separate part of the request, so `index` does not count it. The
-            // format has no breakpoints: they are omitted.
+            // encoder omits breakpoints.
             Part::CacheBreakpoint(_) => continue,
             Part::Text(_) | Part::Reasoning(_) => true,
             Part::Refusal(_) => message.role == Role::Assistant,

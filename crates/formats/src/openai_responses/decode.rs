@@ -12,8 +12,8 @@ use crate::error::DecodeError;
 use crate::reasoning_envelope;
 
 /// Decodes a request. Accepts exactly what [`validate()`] accepts. The result does not include the
-/// previous response: code that stores responses prepends its items with
-/// [`with_items`](super::with_items).
+/// previous response: code that stores responses adds the items of that response to the body with
+/// [`with_items`](super::with_items) first.
 pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     validate(body)?;
     let request: wire::Request = serde_json::from_slice(body)
@@ -50,7 +50,7 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
     let logprobs = include.any(|name| name == "message.output_text.logprobs");
     let top_logprobs = request.top_logprobs.unwrap_or(0);
     let mut extra = Map::new();
-    // This field has the name of chat completions, like all fields outside the common form.
+    // `extra` contains fields outside the common form under their names in chat completions.
     let tier = request
         .service_tier
         .filter(|tier| !matches!(&**tier, "auto" | "default"));
@@ -220,10 +220,11 @@ pub(super) fn part_from_wire(part: wire::Part) -> Option<Part> {
     }
 }
 
-/// Prefix of the seal of hidden reasoning, because the format has no flag for hidden reasoning.
+/// Prefix of the encrypted content of hidden reasoning, because the format has no flag for hidden
+/// reasoning.
 pub(super) const HIDDEN_PREFIX: &str = "hidden.";
 
-/// Decodes reasoning from a caller; `None` if it has neither text nor seal.
+/// Decodes reasoning from a caller; `None` if the item has neither text nor encrypted content.
 fn reasoning_from_wire(item: wire::Item) -> Option<Reasoning> {
     let text = reasoned(&item);
     let seal = reasoning_envelope::unwrap(&item.encrypted_content.unwrap_or_default());

@@ -49,7 +49,7 @@ impl Echo {
         let tools: Vec<Value> = self.tools.iter().flatten().map(tool).collect();
         let number =
             |value: &Option<Value>, default_value: f64| value.clone().unwrap_or_else(|| json!(default_value));
-        // The gateway always serves calls in the default tier, also with `auto`.
+        // The gateway always serves calls in the default tier, even if the caller sent `auto`.
         let tier = self.service_tier.as_deref().filter(|tier| *tier != "auto");
         let members = json!({
             "instructions": self.instructions,

@@ -13,8 +13,9 @@ use crate::anthropic_messages::encode::with_registered_type;
 use crate::openai_chat::effort_of;
 
 /// Writes a request that [`check_compatible`](super::check_compatible()) accepted. The upstream
-/// stores no responses, so sealed reasoning is requested if the request has reasoning parameters,
-/// or with `include_seal`. `clamp_output` (tokens) is sent if the caller set no limit.
+/// stores no responses, so the encrypted content of reasoning is requested if the request has
+/// reasoning parameters, or with `include_seal`. `clamp_output` (tokens) is sent if the caller set
+/// no limit.
 pub fn encode_request(request: &GenerateRequest, clamp_output: Option<u64>, include_seal: bool) -> Vec<u8> {
     let system = request
         .messages
@@ -72,8 +73,8 @@ fn instructions(system: &[Message]) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n\n"))
 }
 
-/// Returns the items of a turn: reasoning, messages, calls. `custom` contains the ids of the calls
-/// of custom tools.
+/// Returns the items of a turn: reasoning, a message, and calls, in this order; for a tool result,
+/// the output of the call. `custom` contains the ids of the calls of custom tools.
 fn items(message: &Message, custom: &HashSet<&str>) -> Vec<Value> {
     if message.role == Role::Tool {
         let answers = message.tool_call_id.as_deref();
@@ -110,7 +111,8 @@ fn items(message: &Message, custom: &HashSet<&str>) -> Vec<Value> {
     items
 }
 
-/// Returns reasoning with its seal, from which its provider can continue; `None` without a seal.
+/// Returns a reasoning item with its encrypted content, from which the provider can continue;
+/// `None` for other parts and for reasoning without encrypted content.
 fn reasoning(part: &Part) -> Option<Value> {
     let Part::Reasoning(reasoning) = part else {
         return None;
@@ -189,7 +191,7 @@ fn tool(tool: &Tool) -> Option<Value> {
                 "description": description,
                 "parameters": parameters,
             }));
-            // This format defaults to strict schemas, other formats do not.
+            // This format defaults to strict schemas; other formats do not.
             object["strict"] = json!(strict.unwrap_or(false));
             Some(object)
         }

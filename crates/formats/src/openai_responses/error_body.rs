@@ -6,8 +6,8 @@ use tollgate_types::Error;
 
 use super::stream::encode_event;
 
-/// Returns the event that reports why a stream is aborted, without its number. It has the error
-/// fields twice, because some clients read those next to `type`, others those in `error`.
+/// Returns the event that reports why a stream is aborted, without its number. The event has the
+/// error fields twice, because some clients read those next to `type` and others those in `error`.
 pub(super) fn error_event(error: &Error, kind: &str) -> Value {
     json!({
         "type": "error",

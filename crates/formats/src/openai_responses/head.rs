@@ -31,7 +31,7 @@ pub struct ResponsesHead<'a> {
     pub previous_response_id: Option<Cow<'a, str>>,
     /// Maximum number of output tokens, as set by the caller.
     pub max_tokens: Option<u64>,
-    /// Number of input items.
+    /// Number of input items; a text counts as one item.
     pub items: u32,
     /// Number of tools.
     pub tools: u32,
@@ -69,13 +69,14 @@ impl ResponsesHead<'_> {
         }
     }
 
-    /// Returns the names of the sent fields that no upstream receives.
+    /// Returns the names of the sent fields that the gateway ignores.
     pub fn ignored_hints(&self) -> impl Iterator<Item = &'static str> {
         let names = self.layout.fields.iter().map(|field| field.name);
         names.filter(|name| IGNORED_HINTS.contains(name))
     }
 
-    /// Returns the names of the sent fields that an upstream of another format does not receive.
+    /// Returns the names of the sent fields that other formats cannot express and that do not
+    /// affect the response.
     pub fn own_hints(&self) -> impl Iterator<Item = &'static str> {
         self.own_hints.iter().copied()
     }
@@ -88,7 +89,7 @@ pub(super) struct Layout {
     pub(super) fields: Vec<FieldPlace>,
     /// Positions of the input items; empty if none of them is reasoning.
     pub(super) items: Vec<ItemPlace>,
-    /// Whether `include` requests sealed reasoning.
+    /// Whether `include` requests the encrypted content of reasoning.
     pub(super) includes_seal: bool,
 }
 
@@ -110,6 +111,6 @@ pub(super) struct FieldPlace {
 pub(super) struct ItemPlace {
     pub(super) span: Span,
     pub(super) is_reasoning: bool,
-    /// Position of the seal of reasoning, quotes included.
+    /// Position of `encrypted_content` in a reasoning item, quotes included.
     pub(super) seal: Option<Span>,
 }

@@ -47,8 +47,9 @@ pub fn with_items(body: &Bytes, items: &[Value]) -> Result<Bytes, DecodeError> {
     Ok(splice(b"", body, &edits, b""))
 }
 
-/// Converts an input item to its form in lists of items. The id of an item without one is derived
-/// from `index`, its position in the input.
+/// Converts an input item to its form in lists of items: adds the type and the id if they are
+/// missing, and converts a text to a part. A new id is derived from `response` and from `index`,
+/// the index of the item in the input.
 pub fn listed_item(mut item: Value, response: u128, index: usize) -> Value {
     let Some(members) = item.as_object_mut() else {
         return item;

@@ -31,7 +31,8 @@ impl State {
         }
     }
 
-    /// Returns a queued, in-progress, cancelled or failed state with this status word.
+    /// Returns the state of a response that is queued, in progress, cancelled or failed. `status`
+    /// is the status on the wire.
     pub(super) fn unfinished(status: &'static str, error: Value) -> Self {
         Self {
             status,

@@ -1,5 +1,5 @@
-//! Cases that the golden files do not cover: seals, failures, interleaved calls, and the items of
-//! conversations.
+//! Cases that the golden files do not cover: signatures of reasoning, failures, interleaved calls,
+//! and the items of conversations.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ fn whole() -> GenerateResponse {
     }
 }
 
-/// Returns the same response as deltas; those of the two calls are interleaved.
+/// Returns the response of [`whole`] as stream events. The deltas of the two calls are interleaved.
 fn stream_events() -> Vec<StreamEvent> {
     let choice = 0;
     let seal = |data: &str, hidden| StreamEvent::ReasoningSeal {

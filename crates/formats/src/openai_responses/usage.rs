@@ -8,7 +8,7 @@ use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Credits, Unit, Usage};
 
 /// Reads a usage object. Implausible counts are ignored; without both totals the result is `None`.
-/// A part that exceeds its total is reduced to the total.
+/// Parts that together exceed their total are reduced to the total.
 pub fn read_usage(usage: &Value) -> Option<Usage> {
     let count = |pointer: &str| usage.pointer(pointer).and_then(quantity);
     let input = count("/input_tokens")?;

@@ -40,8 +40,8 @@ pub(super) enum Input {
     Items(Vec<Value>),
 }
 
-/// Item of input or output. Only the fields of its type are present. Values of a wrong type are
-/// dropped here; validation refuses them if they affect the request.
+/// Item of input or output. Only the fields of the item's type are present. Values of a wrong type
+/// are dropped here; in requests, validation refuses such values if they affect the request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Item {
@@ -80,7 +80,7 @@ pub(super) enum Content {
     Parts(Vec<Part>),
 }
 
-/// Part of a content. Only the fields of its type are present.
+/// Part of the content of an item. Only the fields of the part's type are present.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Part {

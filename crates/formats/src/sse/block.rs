@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::Event;
 
-/// Parses a block, including its blank line; `None` if it has no data.
+/// Parses a block, including its blank line; `None` if the block has no `data` field.
 pub(super) fn parse(block: Bytes) -> Option<Event> {
     if let Some(event) = parse_simple(&block) {
         return Some(event);
@@ -51,7 +51,7 @@ fn parse_simple(block: &Bytes) -> Option<Event> {
     })
 }
 
-/// Data lines so far.
+/// Data lines of an event so far: one borrowed line, or several lines joined by line feeds.
 enum Data<'b> {
     Line(&'b [u8]),
     Lines(Vec<u8>),

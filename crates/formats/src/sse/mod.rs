@@ -1,7 +1,7 @@
 //! Event streams (WHATWG HTML, section 9.2 "Server-sent events"): an incremental reader, and a
 //! writer of complete events.
 //!
-//! The reader does not decode the data, so its user must refuse invalid UTF-8.
+//! The reader does not decode the data, so the calling code must refuse invalid UTF-8.
 
 mod block;
 mod reader;
@@ -21,7 +21,7 @@ pub const DONE_EVENT: &[u8] = b"data: [DONE]\n\n";
 pub struct Event {
     /// The last `event` field, unless it is missing or empty.
     pub name: Option<Bytes>,
-    /// The last `id` field.
+    /// The last `id` field without a NUL character.
     pub id: Option<Bytes>,
     /// The `data` fields, joined by line feeds.
     pub data: Bytes,
@@ -31,7 +31,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// Returns the event as bytes: verbatim if `raw` is set, otherwise rewritten.
+    /// Returns the event as bytes: verbatim if `raw` is set, otherwise rewritten from name and
+    /// data, without the id.
     pub fn whole(&self) -> Bytes {
         match &self.raw {
             Some(raw) => raw.clone(),
@@ -40,9 +41,9 @@ impl Event {
     }
 }
 
-/// Writes a complete event with its blank line. It must be sent in one write, because some clients
-/// lose an event that is split between two reads. Each line feed in the data starts a new `data`
-/// line, which does not change a JSON text.
+/// Writes a complete event with its blank line. The event must be sent in one write, because some
+/// clients lose an event that is split between two reads. Each line feed in the data starts a new
+/// `data` line; readers join the lines again.
 pub fn write_event(name: Option<&[u8]>, data: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(data.len() + name.map_or(0, |name| name.len() + 8) + 8);
     if let Some(name) = name {

@@ -26,14 +26,15 @@ impl fmt::Display for EventTooLarge {
 impl std::error::Error for EventTooLarge {}
 
 /// Reads events from the chunks of a stream. Add chunks with [`push`](Self::push), then call
-/// [`next_event`](Self::next_event) until it returns `None`. An event within one chunk is not
-/// copied. An unfinished event at the end of the stream is dropped.
+/// [`next_event`](Self::next_event) until it returns `None`. The data of an event within one chunk
+/// is not copied, unless the event has several `data` lines. An unfinished event at the end of the
+/// stream is dropped.
 #[derive(Debug)]
 pub struct EventReader {
     limit: usize,
     /// Scanned chunks of an unfinished event.
     partial: BytesMut,
-    /// Bytes that were not scanned yet.
+    /// Bytes not yet scanned.
     rest: Bytes,
     scan: Scan,
     at_start: bool,
@@ -66,7 +67,8 @@ impl EventReader {
         }
     }
 
-    /// Returns the next complete event; `None` if the chunks so far do not contain one.
+    /// Returns the next complete event; `None` if the chunks so far do not contain one. Blocks
+    /// without data, such as comments, are skipped.
     pub fn next_event(&mut self) -> Result<Option<Event>, EventTooLarge> {
         loop {
             self.scan.drop_line_feed(&mut self.rest);
@@ -94,8 +96,8 @@ impl EventReader {
         }
     }
 
-    /// Whether the last event is incomplete. At the end of the stream, this means that the stream
-    /// was truncated.
+    /// Whether bytes remain after the last complete event, once [`next_event`](Self::next_event)
+    /// has returned `None`. At the end of the stream, this means that the stream was truncated.
     pub fn is_mid_event(&self) -> bool {
         !self.partial.is_empty() || !self.rest.is_empty()
     }

@@ -51,7 +51,7 @@ fn check(case: &Case) {
     case.expect("ir.json", &format!("{text}\n"));
 }
 
-/// Sets the origin of the seals, as an adapter does.
+/// Sets the origin of the signatures, as an adapter does.
 fn mark(response: &mut GenerateResponse) {
     for part in response.choices.iter_mut().flat_map(|choice| &mut choice.parts) {
         if let Part::Reasoning(Reasoning { seal: Some(seal), .. }) = part {

@@ -1,5 +1,5 @@
 //! The common form as JSON, for the golden files. The patterns name every field, so that new fields
-//! cause a compile error. Default values are omitted.
+//! cause a compile error. Most null, false and empty values are omitted.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::Usage;
@@ -9,7 +9,7 @@ use tollgate_types::generate::{
 };
 use tollgate_types::stream::StreamEvent;
 
-/// Returns an object of the fields whose values are not the default.
+/// Returns an object of the fields whose values are not null, false, or an empty array or object.
 fn object(fields: Vec<(&str, Value)>) -> Value {
     let is_set = |value: &Value| match value {
         Value::Null | Value::Bool(false) => false,

@@ -1,11 +1,12 @@
-//! Golden files: the results of each format for real payloads, which follow the SDKs' types and the
+//! Golden files: the results of each format for payloads that follow the SDKs' types and the
 //! providers' documentation.
 //!
-//! A case is a name in the folder of its format. The tests check those of these files that exist:
+//! A case is a name in the folder of its format. The tests check the files that exist for a case:
 //! `request.json`, `response.json` and `stream.sse` decode to `ir.json` and round-trip,
 //! `stream.sse` byte for byte. `upstream.sse` is a provider's stream: its events are in `ir.json`,
-//! and `relayed.sse` is the stream for a caller who did not request usage. `UPDATE_GOLDEN=1` writes
-//! the derived files (`ir.json`, `relayed.sse`): review them before you commit them.
+//! and `relayed.sse` is the stream for a caller who did not request usage. The modules of other
+//! formats describe their files. `UPDATE_GOLDEN=1` writes the derived files, such as `ir.json` and
+//! `relayed.sse`: review them before you commit them.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod completions;

@@ -109,8 +109,8 @@ fn check_upstream(case: &Case, stream: &Bytes) -> Value {
     ir::events(&events)
 }
 
-/// Returns the parts of a request that round-trip: without reasoning, whose seals are unwrapped for
-/// the upstream, and without `hide_reasoning`.
+/// Returns the parts of a request that round-trip: without reasoning, whose encrypted content is
+/// unwrapped for the upstream, and without `hide_reasoning`.
 fn unsealed(mut request: GenerateRequest) -> GenerateRequest {
     request.hide_reasoning = false;
     for message in &mut request.messages {

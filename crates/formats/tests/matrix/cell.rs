@@ -186,8 +186,8 @@ fn differing(one: &Value, other: &Value) -> BTreeSet<&'static str> {
     fields.map(|(_, field)| *field).collect()
 }
 
-/// Checks that a provider of the caller's format receives every value verbatim, with unwrapped
-/// seals.
+/// Checks that a provider of the caller's format receives every value verbatim, except the name of
+/// the model and the signatures of reasoning, which are unwrapped.
 fn check_bytes_unchanged(
     format: Format,
     provider: Provider,
@@ -208,7 +208,8 @@ fn check_bytes_unchanged(
     Ok(())
 }
 
-/// Checks that a provider of the caller's format does not receive another provider's seal.
+/// Checks that a provider of the caller's format does not receive reasoning with another provider's
+/// signature.
 fn check_foreign_seal_dropped(
     format: Format,
     provider: Provider,

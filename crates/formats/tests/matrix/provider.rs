@@ -9,7 +9,7 @@ use tollgate_formats::{
 use tollgate_types::generate::{File, GenerateRequest, Part, ResponseFormat};
 use tollgate_types::{Abilities, Error, Format};
 
-/// Origin of the seals that the provider can read.
+/// Origin of the signatures of reasoning that the provider can read.
 pub const ORIGIN: &str = "0123456789abcdef";
 const CAP: u64 = 4_096;
 
@@ -31,7 +31,7 @@ impl Provider {
         Provider::Converse,
     ];
 
-    /// Returns the format; `None` if no caller uses it.
+    /// Returns the format; `None` if callers cannot use it.
     pub fn format(self) -> Option<Format> {
         match self {
             Provider::Chat => Some(Format::ChatCompletions),
@@ -42,7 +42,8 @@ impl Provider {
         }
     }
 
-    /// Returns the name of a current model, whose reasoning parameters are the newest ones.
+    /// Returns the name of the model. For Gemini and Bedrock, it is a current model, which has the
+    /// newest reasoning parameters.
     pub fn model(self) -> &'static str {
         match self {
             Provider::GenerateContent => "gemini-3-pro",
@@ -123,7 +124,7 @@ impl Provider {
         }
     }
 
-    /// Whether the adapter reports that it drops another provider's seal.
+    /// Whether the adapter reports that it drops reasoning with another provider's signature.
     pub fn names_foreign_seal(self, body: &Bytes) -> bool {
         match self {
             Provider::Messages => {
@@ -143,14 +144,14 @@ impl Provider {
         }
     }
 
-    /// Whether providers of this format enforce the format of the response; otherwise the gateway
-    /// checks it.
+    /// Whether providers of this format enforce the format of the response. If they do not, the
+    /// gateway checks the response.
     pub fn forces(self, format: &ResponseFormat) -> bool {
         !matches!(self, Provider::Messages | Provider::Converse) || *format != ResponseFormat::JsonObject
     }
 
-    /// Replaces the URLs that the gateway fetches for this provider with bytes. Returns whether the
-    /// request had any.
+    /// Replaces uploaded files, and the URLs that the gateway fetches for this provider, with
+    /// bytes. Returns whether the request had any of them.
     pub fn fetch(self, request: &mut GenerateRequest) -> bool {
         let mut fetched = false;
         for part in request.messages.iter_mut().flat_map(|message| &mut message.parts) {

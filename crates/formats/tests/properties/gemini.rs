@@ -16,11 +16,12 @@ use tollgate_types::generate::{GenerateRequest, Part};
 use super::{Change, change, places};
 
 const ORIGIN: &str = "0123456789abcdef";
-/// Base64 of `gw1.0123456789abcdef.sig` and of `gw1.fedcba9876543210.other`.
+/// Base64 of `gw1.0123456789abcdef.sig`.
 const OWN: &str = "Z3cxLjAxMjM0NTY3ODlhYmNkZWYuc2ln";
+/// Base64 of `gw1.fedcba9876543210.other`.
 const OTHER: &str = "Z3cxLmZlZGNiYTk4NzY1NDMyMTAub3RoZXI=";
 
-/// Returns a request with all features, in both spellings.
+/// Returns a request with all features. Some names are in camel case and some in snake case.
 fn rich_request() -> Value {
     json!({
         "system_instruction": {"role": "user", "parts": [{"text": "be kind"}]},
@@ -102,8 +103,8 @@ fn changes() -> impl Strategy<Value = Vec<(Index, Change)>> {
     prop::collection::vec((any::<Index>(), change()), 0..4)
 }
 
-/// Returns the part of a request that round-trips: without fields that only this format has, and
-/// without seals.
+/// Returns the part of a request that round-trips: without parts that only this format has, and
+/// without reasoning.
 fn common(mut request: GenerateRequest) -> GenerateRequest {
     for message in &mut request.messages {
         message
@@ -143,8 +144,8 @@ fn stream() -> Bytes {
     Bytes::from(text)
 }
 
-/// Relays a stream in these chunks. Returns the caller's bytes, the output bytes, and whether the
-/// stream ended.
+/// Relays a stream in these chunks. Returns the caller's bytes, the number of output bytes, and
+/// whether the stream ended.
 fn relayed<'p>(chunks: impl IntoIterator<Item = &'p [u8]>) -> (Vec<u8>, u64, bool) {
     let (mut reader, mut relay) = (EventReader::default(), Relay::new("public", ORIGIN));
     let (mut out, mut bytes) = (Vec::new(), 0);

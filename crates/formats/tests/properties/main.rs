@@ -61,7 +61,7 @@ fn rich_request() -> Value {
     })
 }
 
-/// Returns values of wrong types, to insert anywhere.
+/// Returns values of all types, to insert anywhere. Most of them are invalid there.
 fn stray_values() -> Vec<Value> {
     let texts = [
         "",
@@ -462,7 +462,7 @@ proptest! {
     }
 }
 
-/// The base request of all tests here is valid.
+/// The base request of the tests in this file is valid.
 #[test]
 fn the_rich_request_is_valid() {
     validate(rich_request().to_string().as_bytes()).unwrap();

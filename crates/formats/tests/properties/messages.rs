@@ -59,8 +59,8 @@ fn rich_request() -> Value {
     })
 }
 
-/// Returns the part of a request that round-trips: without fields that only this format has, and
-/// without seals.
+/// Returns the part of a request that round-trips: without parts that only this format has, and
+/// without reasoning.
 fn common(mut request: GenerateRequest) -> GenerateRequest {
     for message in &mut request.messages {
         message
@@ -107,8 +107,8 @@ fn stream() -> Bytes {
     Bytes::from(text)
 }
 
-/// Relays a stream in these chunks. Returns the caller's bytes, the output bytes, and the event
-/// kinds.
+/// Relays a stream in these chunks. Returns the caller's bytes, the number of output bytes, and the
+/// event kinds.
 fn relayed<'p>(chunks: impl IntoIterator<Item = &'p [u8]>) -> (Vec<u8>, u64, Vec<EventKind>) {
     let (mut reader, mut relay) = (EventReader::default(), Relay::new("public", ORIGIN));
     let (mut out, mut bytes, mut kinds) = (Vec::new(), 0, Vec::new());

@@ -70,8 +70,8 @@ fn identity() -> Identity {
     }
 }
 
-/// Returns the part of a request that round-trips: without fields that only this format has, seals,
-/// and hidden reasoning.
+/// Returns the part of a request that round-trips: without the model, `hide_reasoning`, reasoning,
+/// and parts that only this format has.
 fn common(mut request: GenerateRequest) -> GenerateRequest {
     request.hide_reasoning = false;
     request.model.clear();
@@ -248,7 +248,7 @@ proptest! {
             _ => None,
         }).collect();
         prop_assert_eq!(full_text, expected);
-        // The response object of the last event decodes to the same response.
+        // The response object of the last event can be decoded and encoded again.
         let whole = last["response"].to_string();
         let answer = decode_response(whole.as_bytes()).unwrap();
         let again = encode_response(&answer, &identity(), &Echo::default(), 9, None, true);

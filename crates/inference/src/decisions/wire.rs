@@ -397,7 +397,8 @@ pub struct DecisionMethod {
     source: String,
     /// Number of option orders that were evaluated; 0 if the model's server evaluated them.
     permutations: u32,
-    /// Smallest total probability that was observed on the labels of the options.
+    /// Lowest total probability of the option labels in any evaluated order; with `sampled`, the
+    /// share of samples that name an option.
     min_mass: Option<f64>,
     /// Number of model requests for the answer. Absent in the method of the whole response.
     #[schema(nullable = false)]

@@ -302,7 +302,10 @@ impl Page {
             }
         }
         if by_ids && (by_page || page.after.is_some() || page.before.is_some()) {
-            return Err(invalid("ids", "cannot be combined with page parameters"));
+            return Err(invalid(
+                "ids",
+                "cannot be combined with 'limit', 'page', 'after_id' or 'before_id'",
+            ));
         }
         if by_ids && page.ids.is_empty() {
             page.limit = 0;

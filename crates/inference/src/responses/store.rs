@@ -282,7 +282,8 @@ impl LatestResponse {
         Some(items.clone())
     }
 
-    /// Removes this response if it is the latest, so that no other request can continue from it.
+    /// Removes this response if it is the latest. Later requests can continue from it only if it is
+    /// stored.
     pub(super) fn evict(&self, id: &str) {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         latest.take_if(|(latest, _)| latest == id);

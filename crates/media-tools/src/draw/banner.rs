@@ -117,7 +117,8 @@ fn badge(image: &mut Image, text: &str, scale: u32) {
     letter_by_letter(image, text, area.left + pad, area.top + pad, scale, PAPER);
 }
 
-/// Returns the pixels per dot of a letter, so that the mark is legible and fits into the image.
+/// Returns the side of a letter's dot, in pixels: about 1/300 of the image's shorter side, limited
+/// so that the mark fits into the width, and at least 1.
 fn scale_of(width: u32, height: u32) -> u32 {
     let by_side = (width.min(height) as f32 / 300.0).round() as u32;
     let fits = width / (width_of(MARK.chars().count(), 1) + 12);
@@ -130,7 +131,7 @@ fn width_of(letters: usize, scale: u32) -> u32 {
 }
 
 /// Returns the first words that fit into the width, with drawable characters only. An ellipsis
-/// marks omitted words.
+/// marks omitted words if it fits into the width.
 fn fitting(words: &str, available_width: u32, scale: u32) -> String {
     let legible: String = words
         .chars()

@@ -32,7 +32,7 @@ impl Colour {
         Self { red, green, blue }
     }
 
-    /// Returns the color `tone`, in the brightness of this color.
+    /// Returns a tint of `tone` whose brightness follows that of this color.
     pub(super) fn toned(self, tone: Colour) -> Self {
         let share = self.brightness();
         let toned = match share < 0.5 {
@@ -52,7 +52,7 @@ impl Colour {
         }
     }
 
-    /// Returns this color, lit by another one (screen blending).
+    /// Returns this color, lit by `share` (0 to 1) of another color (screen blending).
     pub(super) fn lit(self, light: Colour, share: f32) -> Self {
         let screen = |under: f32, over: f32| 1.0 - (1.0 - under) * (1.0 - over * share);
         Self {
@@ -100,7 +100,7 @@ const fn palette(sky: [u32; 3], light: u32, far: u32, near: u32) -> Palette {
     }
 }
 
-/// Palettes of a time of day, and the words that select it.
+/// Palettes of a time of day, and the words of a prompt that select them.
 struct TimeOfDay {
     words: &'static [&'static str],
     palettes: &'static [Palette],
@@ -172,8 +172,8 @@ impl Palette {
         ))
     }
 
-    /// Extracts the palette of an image: its colors from top to bottom, its brightest and its
-    /// darkest color.
+    /// Extracts the palette of an image: the mean colors of four rows from top to bottom, the
+    /// lightened brightest color and the darkened darkest color.
     pub fn of(image: &Image) -> Self {
         let small = image.resized(crate::image::Dimensions::new(8, 8));
         let colours: Vec<Colour> = small

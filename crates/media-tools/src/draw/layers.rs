@@ -11,7 +11,8 @@ pub(super) trait Layer {
     fn paint(&self, y: f32, row: &mut [Colour]);
 }
 
-/// The sky down to the horizon.
+/// The sky, as a color gradient from the top to the horizon. Rows below the horizon have the color
+/// of the horizon.
 pub(super) struct Sky {
     pub(super) palette: Palette,
     pub(super) horizon: f32,
@@ -101,12 +102,12 @@ impl Layer for Disc {
     }
 }
 
-/// Clouds in the sky.
+/// Layer of clouds above `horizon`; `seed` determines their shape.
 pub(super) struct Clouds {
     pub(super) seed: u64,
     pub(super) colour: Colour,
     pub(super) horizon: f32,
-    /// Length of the shorter side of the image.
+    /// Length of the shorter side of the image, in pixels.
     pub(super) unit: f32,
     /// Share of the sky that the clouds cover, 0 to 1.
     pub(super) amount: f32,
@@ -191,7 +192,7 @@ impl Layer for Snow {
     }
 }
 
-/// Water below the horizon, which reflects the light.
+/// Water below the horizon. The water reflects the sky and the light.
 pub(super) struct Water {
     pub(super) seed: u64,
     pub(super) palette: Palette,
@@ -228,7 +229,7 @@ impl Layer for Water {
     }
 }
 
-/// Windows that are lit from inside.
+/// Lit windows, all with the same size and color.
 pub(super) struct Windows {
     /// Left and top position and brightness of each window.
     pub(super) windows: Vec<(f32, f32, f32)>,

@@ -63,12 +63,12 @@ fn plane(seed: u64, x: f32, y: f32) -> f32 {
     above * (1.0 - t) + below * t
 }
 
-/// Returns fractal noise along a line: the sum of several octaves of [`along`].
+/// Returns fractal noise along a line, 0 to 1: the weighted mean of several octaves of [`along`].
 pub(super) fn rough_line(seed: u64, x: f32, octaves: u32) -> f32 {
     octave_sum(octaves, |octave, scale| along(seed ^ mix(octave), x * scale))
 }
 
-/// Returns fractal noise in the plane: the sum of several octaves of [`plane`].
+/// Returns fractal noise in the plane, 0 to 1: the weighted mean of several octaves of [`plane`].
 pub(super) fn rough_plane(seed: u64, x: f32, y: f32, octaves: u32) -> f32 {
     octave_sum(octaves, |octave, scale| {
         plane(seed ^ mix(octave), x * scale, y * scale)

@@ -211,7 +211,8 @@ impl SceneBuilder {
         (layers, x)
     }
 
-    /// Returns the offset of the clouds, which changes in twelve steps over an image set.
+    /// Returns a number that selects the shape of the clouds. The number changes in twelve steps
+    /// over an image set.
     fn drift(&self) -> f32 {
         (self.progress * 12.0).floor()
     }
@@ -230,7 +231,8 @@ impl SceneBuilder {
             .collect()
     }
 
-    /// Returns a ridge in the color of land: 0 is distant, 1 is near.
+    /// Returns a ridge in the color of land. `nearness` is 0 for distant land and 1 for near land;
+    /// `mist` (0 to 1) is the share of haze at the foot.
     fn ridge(&self, tops: Vec<f32>, nearness: f32, mist: f32) -> Ridge {
         let haze = self.palette.sky_at(1.0);
         let top = self.palette.land(nearness).towards(haze, 0.30 * (1.0 - nearness));

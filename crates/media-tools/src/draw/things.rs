@@ -1,5 +1,5 @@
-//! Objects of a prompt, drawn into its scene: a lighthouse, a boat, a house, a tree, a cat, the
-//! sun.
+//! Objects that a prompt can name and that are drawn into the scene: a lighthouse, a boat, a house,
+//! a tree, a cat, the sun.
 
 use std::f32::consts::TAU;
 
@@ -68,8 +68,7 @@ impl SceneObject {
         Some(row.0)
     }
 
-    /// Returns the first object that the words name, and its color if the word before it is a
-    /// color.
+    /// Returns the first object that the words name, and the color if the preceding word names one.
     pub(super) fn choose(words: &[String]) -> Option<(Self, Option<Colour>)> {
         let place = words.iter().position(|word| Self::of(word).is_some())?;
         let thing = Self::of(words.get(place)?)?;
@@ -95,8 +94,8 @@ impl SceneObject {
         })
     }
 
-    /// Returns the shapes of the object. `(x, y)` is the center of its bottom, `high` its height,
-    /// in pixels.
+    /// Returns the shapes of the object. `(x, y)` is the center of its bottom edge and `high` is
+    /// its height, in pixels.
     pub(super) fn shapes(self, colour: Option<Colour>, (x, y): (f32, f32), high: f32) -> Vec<Box<dyn Layer>> {
         let main = colour.unwrap_or(self.default_colour());
         let dark = main.towards(Colour::BLACK, 0.45);
@@ -170,7 +169,8 @@ impl SceneObject {
     }
 }
 
-/// Returns the color that a prompt names without an object, as in "make it red".
+/// Returns the first color that the words name, as in "make it red". `None` if they name no color,
+/// or if the object that they name has its own color.
 pub(super) fn tone(words: &[String]) -> Option<Colour> {
     let has_one = SceneObject::choose(words).is_some_and(|(_, colour)| colour.is_some());
     match has_one {
@@ -181,7 +181,8 @@ pub(super) fn tone(words: &[String]) -> Option<Colour> {
 
 type Outline = Vec<(f32, f32)>;
 
-/// Returns a symmetric shape. `foot` and `top` are half of its width at the bottom and at the top.
+/// Returns a symmetric trapezoid with its bottom at `foot` and its top at `top`. `low` and `high`
+/// are half of the width at the bottom and at the top.
 fn quad(low: f32, foot: f32, high: f32, top: f32) -> Outline {
     vec![(-low, foot), (low, foot), (high, top), (-high, top)]
 }
@@ -244,7 +245,8 @@ impl Layer for Shape {
 }
 
 impl Shape {
-    /// Returns the points where the outline crosses a horizontal line, from left to right.
+    /// Returns the horizontal positions at which the outline crosses the horizontal line at `y`,
+    /// from left to right.
     fn crossings(&self, y: f32) -> Vec<f32> {
         let next = self.points.iter().cycle().skip(1);
         let edges = self.points.iter().zip(next);

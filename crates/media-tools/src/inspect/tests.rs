@@ -85,7 +85,7 @@ async fn faults_are_found() {
             moving,
             standard,
             CutExpected { size: other, ..right },
-            vec!["The size is 64 by 64."],
+            vec!["The size is 64 by 64 instead of 64 by 66."],
         ),
         (
             moving,

@@ -20,7 +20,7 @@ const ECHO: (f32, f32) = (0.41, 0.34);
 
 /// Parameters of a mood.
 struct MoodStyle {
-    /// Sequences of four chords. The notes of a chord are half tones above the key.
+    /// Sequences of four chords. The notes of a chord are offsets from the key, in half tones.
     rows: &'static [[[i32; 4]; 4]],
     /// Duration of a chord in seconds.
     chord: f32,

@@ -83,6 +83,6 @@ pub struct PriceCheckView {
     pub clean: bool,
     /// Whether the new prices were applied, regardless of the size of the changes.
     pub forced: bool,
-    /// Models whose prices differ.
+    /// Models whose proposed prices differ from the current prices.
     pub changes: Vec<MovedView>,
 }

@@ -70,7 +70,8 @@ fn rankings_do_not_depend_on_the_order_of_equals() {
     }
     assert_eq!(ranking::auroc(&[(0.5, true), (0.9, true)]), None);
     assert!(near(ranking::auroc(&[(0.5, true), (0.9, false)]).unwrap(), 0.0));
-    // The most confident answers are wrong, later ones are right. The largest share counts.
+    // The most confident answers are wrong and the less confident ones are right. The largest share
+    // with at most the allowed error rate counts.
     let late: Vec<(f64, bool)> = (0..100).map(|place| (f64::from(place), place < 98)).collect();
     assert!(near(ranking::coverage(&late, 0.05), 1.0));
     assert!(near(ranking::coverage(&[(0.9, false)], 0.05), 0.0));

@@ -72,7 +72,7 @@ fn preference_applies_after_enough_samples() {
         }
         prior.learn(&observation(&readings).unwrap());
     }
-    // The noise of one observation is at most 0.14, that of the mean of 200 is a hundredth of it.
+    // The noise of one observation is at most 0.14; the noise of the mean of 200 is about 0.01.
     check(prior.preference(3).unwrap(), &truth, 0.05);
     assert_eq!((prior.preference(2), prior.samples(2)), (None, 0));
 }

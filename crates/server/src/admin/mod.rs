@@ -1,5 +1,5 @@
 //! The admin API, on the admin listener. Each endpoint executes one command of
-//! [`tollgate_operations`], as the command line does, so this module contains only HTTP. Every
+//! [`tollgate_operations`], as the command line does, so this module contains only HTTP code. Every
 //! endpoint except the OpenAPI document requires an administrator's token.
 
 mod accounts;

@@ -11,7 +11,8 @@ fn invalid(param: &str, message: String) -> Error {
     Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 
-/// Returns the page size. Fails unless it is from 1 to [`MAX_LIMIT`].
+/// Returns the page size; [`DEFAULT_LIMIT`] if `limit` is `None`. Fails unless the size is from 1
+/// to [`MAX_LIMIT`].
 pub(super) fn limit(limit: Option<u32>) -> Result<u32, Error> {
     let limit = limit.unwrap_or(DEFAULT_LIMIT);
     match limit {

@@ -68,7 +68,8 @@ async fn list_subscriptions(
 struct NewSubscription {
     /// Name of the plan.
     plan: String,
-    /// `monthly` or `yearly` (default: the plan's). A year of a monthly plan costs twelve months.
+    /// `monthly` or `yearly` (default: the plan's). A year of a monthly plan costs
+    /// twelve times the monthly price.
     cadence: Option<String>,
 }
 

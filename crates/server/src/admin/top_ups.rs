@@ -158,7 +158,7 @@ async fn get_auto_top_up(
     Ok(Json(auto.ok_or_else(none)?))
 }
 
-/// An automatic top-up, which charges the last used card.
+/// An automatic top-up. It charges the first saved payment method that the payment provider lists.
 #[derive(Debug, ToSchema)]
 struct NewAutoTopUp {
     /// Threshold in credits. A top-up starts when the available credits, without plan allowances,

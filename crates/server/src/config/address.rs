@@ -1,5 +1,5 @@
-//! Deserializers of settings with an address and a port. The error for a bare port, which TOML
-//! parses as a number, contains a complete address.
+//! Deserializers of settings with an address and a port. The error for a value that is not a
+//! string, such as a bare port, contains a complete address.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};

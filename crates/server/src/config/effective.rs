@@ -458,7 +458,8 @@ mod tests {
                 Some(("OPENAI_API_KEY", "OPENAI_BASE_URL")),
             ),
             ("[service]\nslug = \"acme\"\n", &[own], None),
-            // Keys of other services may start with a slug's prefix.
+            // A key of another service may start with the prefix of this gateway's keys,
+            // `sk-<slug>-`.
             (
                 "[service]\nslug = \"ant\"\n",
                 &[("ANTHROPIC_API_KEY", "sk-ant-api03-canary")],

@@ -37,7 +37,8 @@ impl Environment {
             .filter(|value| !value.is_empty())
     }
 
-    /// Returns the settings in the variables as a table. Ignores names without `__`.
+    /// Returns the settings in the variables as a table. Ignores names without the prefix
+    /// `TOLLGATE_` or without `__`.
     ///
     /// # Errors
     ///

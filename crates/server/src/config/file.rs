@@ -227,8 +227,8 @@ pub struct ProviderSection {
     pub api_key_env: Option<VariableName>,
     /// File with the API key.
     pub api_key_file: Option<String>,
-    /// Region, such as `us-east-1`, for presets with regions; `AWS_REGION` and similar variables if
-    /// omitted.
+    /// Region, such as `us-east-1`, for presets with regions; the preset's variables, such as
+    /// `AWS_REGION`, if omitted.
     #[serde(alias = "location")]
     pub region: Option<String>,
     /// Billing project, for presets with projects.

@@ -54,7 +54,7 @@ pub struct Config {
     /// Path of the settings file; `None` if no file was read.
     pub path: Option<PathBuf>,
     /// Data directory, which contains the secrets, and the embedded database unless `storage.url`
-    /// names another directory.
+    /// names another directory or PostgreSQL.
     pub data: PathBuf,
     /// Address of the public listener.
     pub listen: SocketAddr,
@@ -64,8 +64,8 @@ pub struct Config {
     pub egress: Vec<Allowed>,
     /// The storage engine and its address.
     pub storage: StorageUrl,
-    /// Redis URL for shared limits, which may contain a password. `None` with SQLite, which has a
-    /// single process.
+    /// Redis URL for shared limits, which may contain a password. `None` without `redis.url`, and
+    /// with SQLite, which has a single process.
     pub redis: Option<SecretString>,
     /// Environment variables, which may contain keys.
     pub environment: Environment,
@@ -195,8 +195,9 @@ impl Config {
         }
     }
 
-    /// Returns a key: the content of `file`, or the first variable that is set. `place` is the
-    /// setting that names the file.
+    /// Returns a key: the trimmed content of `file` if one is given, otherwise the value of the
+    /// first variable that is set; `None` if none is set. `place` is the setting that names the
+    /// file.
     ///
     /// # Errors
     ///

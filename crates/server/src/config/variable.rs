@@ -14,8 +14,8 @@ const INVALID: &str =
     "must be the name of an environment variable; to store a secret, use the setting that ends in _file";
 
 /// The name of an environment variable: `[A-Za-z_][A-Za-z0-9_]*`, at most 128 bytes. Names are
-/// logged and printed. A secret that was pasted in place of a name is therefore rejected without
-/// printing it, unless it is a valid name.
+/// logged and printed. A secret that was pasted in place of a name is therefore rejected with an
+/// error that does not contain the secret. Only a secret that is a valid name is accepted as one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct VariableName(Cow<'static, str>);
@@ -53,8 +53,8 @@ impl fmt::Display for VariableName {
 
 impl<'de> Deserialize<'de> for VariableName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Values of other types receive the same message, because serde's message contains the
-        // value.
+        // Values of other types receive the same message, because serde's own message would contain
+        // the value.
         let text = toml::Value::deserialize(deserializer)?;
         text.as_str()
             .and_then(Self::parse)

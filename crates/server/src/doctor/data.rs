@@ -12,7 +12,7 @@ use super::Finding;
 use crate::config::{Config, StorageUrl};
 use crate::{cause, secrets};
 
-/// Maximum lead of a file's modification time over the clock, because file servers have their own
+/// Maximum accepted lead of a file's modification time over the clock. File servers have their own
 /// clocks.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
 
@@ -142,7 +142,8 @@ pub fn shared_secret(config: &Config) -> Option<Finding> {
     }
 }
 
-/// Reports a file with a modification time in the future, which means that the clock was set back.
+/// Reports a file whose modification time is more than [`CLOCK_TOLERANCE`] ahead of `now`. The
+/// usual cause is a clock that was set back.
 fn from_the_future(data: &Path, now: Timestamp) -> Option<Finding> {
     let ahead = fs::read_dir(data).ok()?.flatten().find(|entry| {
         let modified = entry.metadata().and_then(|found| found.modified()).ok();

@@ -53,7 +53,7 @@ pub async fn check(config: &Config) -> Finding {
         Err(error) => Finding::fault(
             SUBJECT,
             format!("Redis cannot be used, so each node enforces its share of the limits: {error}"),
-            "check redis.url, that Redis is running, and that it accepts this machine and its scripts",
+            "check that redis.url is correct, and that Redis is running, accepts connections from this machine and allows scripts",
         ),
     }
 }

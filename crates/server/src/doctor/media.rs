@@ -28,7 +28,7 @@ pub async fn check(config: &Config) -> Finding {
         ),
         MediaStoreSetting::S3 => (
             "the bucket".to_owned(),
-            "check [media.s3], and that its key has the permissions GetObject, PutObject, DeleteObject and AbortMultipartUpload",
+            "check [media.s3]; its key needs the permissions GetObject, PutObject, DeleteObject and AbortMultipartUpload",
         ),
     };
     match probe_store(config).await {

@@ -97,12 +97,12 @@ pub fn admin(config: &Config, is_servers: bool) -> Finding {
 enum Readiness {
     Ready,
     Unready,
-    /// Another program listens on the address.
+    /// A program other than a gateway listens on the address.
     Another,
 }
 
 /// Returns the readiness of the program at the address; `None` if no program accepts connections
-/// there.
+/// there. A program that does not respond in time is [`Readiness::Another`].
 async fn readiness(address: SocketAddr) -> Option<Readiness> {
     let probe = async {
         let stream = TcpStream::connect(reachable(address)).await.ok()?;

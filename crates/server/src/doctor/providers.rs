@@ -44,7 +44,8 @@ pub async fn list_all(providers: &HashMap<Arc<str>, Arc<dyn Provider>>) -> Vec<P
 }
 
 /// Returns a finding for each provider that is configured, enabled by a variable or discovered on
-/// this machine.
+/// this machine, for each unused key variable, and for each of the `notes` that these findings do
+/// not cover.
 pub fn check(config: &Config, listing: &[ProviderListing], notes: &[String]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = listing.iter().map(|listing| reached(config, listing)).collect();
     let keyless = without_key(config);
@@ -80,8 +81,8 @@ pub fn check(config: &Config, listing: &[ProviderListing], notes: &[String]) -> 
     findings
 }
 
-/// Reports blocks whose key variable is not set, unless the server rejected the request for its
-/// model list because of the missing key.
+/// Reports blocks whose key variable is not set, unless the provider rejected the credentials of
+/// the request for its model list.
 fn without_variable<'a>(
     config: &'a Config,
     listing: &'a [ProviderListing],

@@ -40,7 +40,7 @@ pub async fn check(config: &Config, served: bool) -> Finding {
             )
         }
         StorageUrl::Postgres(_) => {
-            let remedy = "check storage.url, that the database is running and accepts this machine, and run `tollgate migrate`";
+            let remedy = "check that storage.url is correct, and that the database is running and accepts connections from this machine; then run `tollgate migrate`";
             match open(config).await {
                 Ok(ahead) if ahead.unsigned_abs() > MAX_CLOCK_AHEAD_MICROS => Finding::note(
                     what,

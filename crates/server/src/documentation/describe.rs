@@ -18,8 +18,8 @@ use utoipa::openapi::{Object, ObjectBuilder, OpenApi, Ref, RefOr, Required, Serv
 /// The table of error codes in docs/errors. The documentation page shows its last three columns.
 const ERROR_TABLE: &str = include_str!("../../../../docs/errors/README.md");
 
-/// Example requests by operation id. They succeed on every server, because every server has the
-/// simulator. A test validates each example against its format.
+/// Example requests by operation id. Their models are those of the simulator, which every server
+/// has. File ids are placeholders. A test validates each example against its format.
 pub(super) const BODIES: &[(&str, &str)] = &[
     (
         "create_chat_completion",
@@ -351,7 +351,8 @@ fn add_aliases(document: &mut OpenApi) {
     }
 }
 
-/// Adds its error statuses to each operation. Each status has one shared description.
+/// Adds to each operation the error statuses that it can return. Each status has one shared
+/// description.
 fn add_failures(document: &mut OpenApi) {
     let mut found = BTreeSet::new();
     for (path, item) in &mut document.paths.paths {
@@ -381,7 +382,7 @@ fn add_failures(document: &mut OpenApi) {
     }
 }
 
-/// Returns the error statuses of an operation. `posts` is true if its path accepts POST.
+/// Returns the error statuses of an operation. `posts` is true if the path accepts POST.
 fn failures(path: &str, operation: &Operation, posts: bool) -> Vec<u16> {
     let id = operation.operation_id.as_deref().unwrap_or_default();
     let has_body = operation.request_body.is_some();

@@ -192,7 +192,7 @@ fn soft(shares: &Map<String, Value>, names: &[String]) -> Result<ExpectedAnswer,
     }
 }
 
-/// Returns the possible answers to a question, by the names that truths use.
+/// Returns the names of the possible answers to a question, as truths use them.
 fn names(kind: &QuestionKind) -> Vec<String> {
     match kind {
         QuestionKind::Noul { .. } => vec!["true".to_owned(), "false".to_owned()],

@@ -40,15 +40,17 @@ pub struct Evaluation {
     /// Separation of unanswerable from answerable questions by `abstain`, as AUROC: 0.5 is chance,
     /// 1 is perfect. `None` if it cannot be computed.
     pub abstain_auroc: Option<f64>,
-    /// Share of questions whose answer changes when the options are reversed, 0 to 1.
+    /// Share of the questions answered in both orders whose answer changes when the options are
+    /// reversed, 0 to 1.
     pub order_flips: Option<f64>,
-    /// Number of questions that were sent in both orders.
+    /// Number of questions that were answered in both orders.
     pub asked_in_both_orders: usize,
     /// Latency of the requests.
     pub latency: Latency,
     /// Total cost, including the requests with reversed options.
     pub cost: Credits,
-    /// Cost of 1,000 decisions, without the requests with reversed options.
+    /// Cost of 1,000 decisions, without the requests with reversed options. `None` without
+    /// decisions.
     pub cost_per_1000_decisions: Option<Credits>,
 }
 

@@ -147,7 +147,8 @@ impl Scene {
         std::fs::write(self.flags.config.as_ref().unwrap(), text).unwrap();
     }
 
-    /// Reloads the settings file and returns the error message if it is invalid.
+    /// Reloads the settings file and returns the error message if the new settings are not
+    /// activated. Panics if the file is invalid.
     pub async fn reload(&self) -> Result<(), String> {
         let config = Config::load(&self.flags, environment()).unwrap();
         let assembled = assemble(&config, &self.services.http, &[]).await.unwrap();

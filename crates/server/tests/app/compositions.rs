@@ -1,5 +1,5 @@
-//! Jobs with several models: one hold of a known amount, one usage row, and one part for each
-//! model.
+//! Jobs with several models: one hold of a known amount, one usage row, and separately priced
+//! parts.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ async fn accept(office: &Office, hold: &HoldRequest, nanos: i64) -> Result<(), E
     accepted
 }
 
-/// Returns the part of one model, at the model's current price.
+/// Returns a part with the usage of one model, at the model's current price.
 fn part(office: &Office, number: u32, model: &str, provider: &str, usage: Usage) -> UsagePart {
     let catalog = office.scene.app_state.catalog.current();
     let model = catalog.resolve(model).unwrap().clone();

@@ -174,8 +174,8 @@ async fn a_service_without_files_has_none() {
 async fn what_a_file_is_decides_whether_it_can_be_sent() {
     let (scene, owner) = scene().await;
     let (messages, responses) = (MODELS[1], MODELS[2]);
-    // These files have another type than the part, an unknown type, a type that the provider does
-    // not accept, or are too large.
+    // The type of each file differs from that of the part, is unknown or is not accepted by the
+    // provider, or the file is too large.
     for (id, is_image, model) in [
         ("file-pdf", true, messages),
         ("file-pic", false, messages),
@@ -205,7 +205,8 @@ async fn the_bytes_of_a_file_are_held_for_and_who_cannot_pay_reads_none() {
     let memory_files = Arc::new(MemoryFiles::default());
     let scene = Scene::new(memory_files.clone(), |_| {}).await;
     let poor = scene.tenant(1).await;
-    // One credit pays for a million tokens of this model. The estimate with this file exceeds it.
+    // One credit pays for a million tokens of this model. The estimate with this file exceeds one
+    // credit.
     memory_files.put(
         &poor,
         "file-big",

@@ -9,7 +9,7 @@ use tollgate_storage::NoFiles;
 
 use crate::app::{MODELS, Scene};
 
-/// Reasoning sealed by another provider, in the gateway's wrapper.
+/// Encrypted reasoning of another provider, in the gateway's wrapper.
 const FOREIGN: &str = "gw1.0123456789abcdef.c2VhbA==";
 
 fn messages(thinking: Value) -> Value {

@@ -1,4 +1,4 @@
-//! Sealed reasoning is requested if the caller's format can return it.
+//! Encrypted reasoning is requested if the caller's format can return it.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ async fn of_models_that_reason_for_formats_that_can_carry_it() {
         ("/v1/responses".to_owned(), including(THINKING), with_both),
         ("/v1/messages".to_owned(), messages(THINKING), seal.clone()),
         (contents_path(THINKING), contents.clone(), seal),
-        // Chat Completions cannot return sealed reasoning.
+        // Chat Completions cannot return encrypted reasoning.
         ("/v1/chat/completions".to_owned(), messages(THINKING), Value::Null),
         ("/v1/responses".to_owned(), responses(plain), Value::Null),
         ("/v1/responses".to_owned(), including(plain), logprobs.clone()),

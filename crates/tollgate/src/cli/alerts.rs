@@ -36,7 +36,7 @@ pub enum Alerts {
         #[arg(value_name = "ID|NAME")]
         id: AccountArg,
     },
-    /// Remove an account's alert and drop pending deliveries.
+    /// Remove an account's alert. Pending webhook deliveries fail; pending e-mails are still sent.
     #[command(after_help = "Examples:\n  tollgate alerts remove acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a")]
     Remove {
         /// Account id, or account name if unique.

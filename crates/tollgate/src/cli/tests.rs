@@ -19,7 +19,7 @@ fn commands() -> Vec<(String, clap::Command)> {
     found
 }
 
-/// Splits an example into words as a shell would.
+/// Splits an example into words at white space, except within double quotes. Drops a redirection.
 fn words(example: &str) -> Vec<String> {
     let example = example.split(" > ").next().unwrap();
     let quoted = example.split('"').enumerate();

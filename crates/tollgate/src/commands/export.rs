@@ -40,8 +40,8 @@ pub fn export(place: Place, command: &Export, kind: Kind) -> Result<Exit, Failur
     }
 }
 
-/// Writes the rows of a page and returns the command for the next page, or `None` when the output
-/// is closed.
+/// Writes the rows of a page and returns the command for the next page, or `None` after the last
+/// page or when the output is closed.
 fn written(
     page: &ExportRows,
     export: &mut export::Export,

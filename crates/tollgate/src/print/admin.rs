@@ -108,7 +108,7 @@ pub fn price_check(check: &PriceCheckView) -> String {
     )
 }
 
-/// Formats providers, one line per model.
+/// Formats providers, one line per target. A provider without targets has one line.
 pub fn providers(providers: &[ProviderView]) -> String {
     let row = |provider: &ProviderView, target: Option<&TargetView>| {
         let of = |text: fn(&TargetView) -> String| target.map_or_else(|| "-".to_owned(), text);

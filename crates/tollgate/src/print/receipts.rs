@@ -79,7 +79,7 @@ fn long_prompt(above: Option<u64>) -> String {
     above.map(long).unwrap_or_default()
 }
 
-/// Formats the cost per token class, or per part if several models served the call.
+/// Formats the cost by unit, by part if the call has parts, or of the requests of a batch.
 fn cost(receipt: &ReceiptView) -> String {
     if let Some(requests) = &receipt.requests {
         let text = format!(

@@ -478,7 +478,7 @@ pub fn check(check: &CheckView) -> String {
         ["open holds".to_owned(), check.open_holds.to_string()],
         ["revenue".to_owned(), format!("{} credits", check.revenue)],
         ["overrun".to_owned(), format!("{} credits", check.overrun)],
-        ["calls lost in crashes".to_owned(), check.crashed.to_string()],
+        ["interrupted calls".to_owned(), check.crashed.to_string()],
         ["chain heads".to_owned(), check.chain_heads.to_string()],
         ["unchained transfers".to_owned(), check.unchained.to_string()],
     ];

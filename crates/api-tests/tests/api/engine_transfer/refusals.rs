@@ -45,8 +45,8 @@ async fn invalid_moves_are_refused() {
             "postgres://user:password@host:5432/database",
         ),
         // Neither database may have an old schema.
-        (&here, &there, "the target: the database has schema 0"),
-        (&there, &nowhere, "the source: the database has schema 0"),
+        (&here, &there, "the target: the database has schema version 0"),
+        (&there, &nowhere, "the source: the database has schema version 0"),
     ] {
         expect(&command_line, from, to, text).await;
     }

@@ -177,7 +177,10 @@ async fn failed_jobs_are_not_submitted_again() {
         jobs.push((scene.accept(VIDEOS, &video).await, code, words));
         scene
             .gateway
-            .wait_for_log("a job continues when its lease ends", jobs.len() - 1)
+            .wait_for_log(
+                "cannot store the result of a job or release its lease",
+                jobs.len() - 1,
+            )
             .await;
     }
     scene.gateway.kill().await;

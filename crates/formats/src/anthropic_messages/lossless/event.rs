@@ -17,13 +17,14 @@ use crate::sse;
 /// Role of an event in a streamed response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// Framing: the beginning of the message or of a block, the end of a block.
+    /// Beginning of the message, beginning of a block other than a tool call, end of a block, or an
+    /// unknown event.
     Preamble,
     /// Text, reasoning or tool input: a delta, or the start of a tool call.
     Content,
     /// The stop reason, with the usage report.
     Finish,
-    /// A keep-alive event.
+    /// A keep-alive event, or an event without a type.
     Ping,
     /// An error object: the upstream failed.
     Error,
@@ -45,8 +46,8 @@ pub struct Relayed {
     pub output_bytes: u64,
 }
 
-/// Relays the events of one stream. Sets the model name from the request, and marks sealed
-/// reasoning with the upstream's origin.
+/// Relays the events of one stream. Sets the model name from the request, and wraps signatures and
+/// redacted data with the upstream's origin.
 #[derive(Debug)]
 pub struct Relay {
     public_model: String,
@@ -87,7 +88,7 @@ struct Block<'a> {
 
 impl Relay {
     /// Creates a relay. `public_model` is the model name from the request, `origin` the origin of
-    /// the upstream's seals.
+    /// the upstream's signatures.
     pub fn new(public_model: &str, origin: &str) -> Self {
         Self {
             public_model: public_model.to_owned(),
@@ -207,8 +208,8 @@ impl Relay {
     }
 }
 
-/// Returns the event on one line: line feeds are white space in JSON. Adds the event name if it is
-/// missing, because official clients skip events without a name.
+/// Returns the event on one line, without line feeds, which are white space in JSON. Adds the event
+/// name if it is missing, because official clients skip events without a name.
 fn whole(kind: &str, event: &sse::Event) -> Bytes {
     if memchr::memchr(b'\n', &event.data).is_none() {
         return sse::write_event(Some(kind.as_bytes()), &event.data);

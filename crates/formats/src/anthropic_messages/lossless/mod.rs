@@ -1,6 +1,5 @@
-//! Relays messages requests and responses between a caller and an upstream of the same format. Only
-//! the model's name, the wrapping of sealed reasoning and the added cost change; all other bytes
-//! are forwarded unchanged.
+//! Relays messages requests and responses between a caller and an upstream of the same format.
+//! Values that need no change are forwarded byte for byte.
 
 mod event;
 mod request;
@@ -13,7 +12,7 @@ pub use response::{ResponseHead, inspect_response, splice_response};
 use super::super::json::write_string;
 use tollgate_types::generate::Seal;
 
-/// Returns the seal, wrapped for a caller, as a JSON string.
+/// Returns a signature or redacted data, wrapped for a caller, as a JSON string.
 fn wrapped(origin: &str, data: &str) -> Vec<u8> {
     let seal = Seal {
         origin: origin.to_owned(),

@@ -8,10 +8,10 @@ use crate::lossless::{Edit, Span, splice};
 use crate::reasoning_envelope;
 
 /// Rewrites a request for an upstream of this format. Renames the model, drops fields that no
-/// upstream needs, unwraps the reasoning that this upstream sealed, drops reasoning that other
-/// upstreams sealed, and replaces a higher output token limit with the gateway's. Other values are
-/// forwarded byte for byte. `head` must be the result of [`validate`](super::super::validate()) for
-/// this body.
+/// upstream receives, unwraps the signatures of this origin, drops reasoning whose signature is
+/// empty or has another origin, replaces an output token limit above `clamp`, and moves a schema to
+/// `output_config.format`. Other values are forwarded byte for byte. `head` must be the result of
+/// [`validate`](super::super::validate()) for this body.
 pub fn splice_request(
     body: &Bytes,
     head: &MessagesHead<'_>,
@@ -52,8 +52,8 @@ pub fn splice_request(
     Bytes::from(out)
 }
 
-/// Whether the request has reasoning that an upstream of another origin sealed. [`splice_request`]
-/// drops it.
+/// Whether the request has reasoning whose signature is empty or has another origin.
+/// [`splice_request`] drops such reasoning.
 pub fn has_foreign_seal(body: &Bytes, head: &MessagesHead<'_>, origin: &str) -> bool {
     let blocks = head.layout.contents.iter().flat_map(|content| &content.blocks);
     let mut seals = blocks.filter_map(|block| block.seal);
@@ -74,7 +74,8 @@ fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Converts the gateway's `response_format`, or the preview's `output_format`, to `output_config`.
+/// Returns the value of `output_config`, to which a schema from `response_format` or
+/// `output_format` is added as `format`.
 fn output_config(body: &Bytes, head: &MessagesHead<'_>, field: &FieldPlace) -> Vec<u8> {
     let value = field.value.of(body);
     match (head.layout.schema, head.layout.output_config) {
@@ -91,7 +92,8 @@ fn format_field(schema: &[u8]) -> Vec<u8> {
     [br#""format":{"type":"json_schema","schema":"#, schema, b"}"].concat()
 }
 
-/// Returns the messages with the seals unwrapped for this upstream.
+/// Returns the messages for this upstream: signatures of its origin are unwrapped, and reasoning
+/// whose signature is empty or has another origin is dropped.
 fn messages(body: &Bytes, head: &MessagesHead<'_>, field: &FieldPlace, origin: &str) -> Vec<u8> {
     let contents = &head.layout.contents;
     if contents.is_empty() {
@@ -128,7 +130,7 @@ fn content_for(body: &Bytes, content: &ContentPlace, origin: &str) -> Vec<u8> {
                     );
                     [before, &*json_string(&seal.data), after].concat()
                 }
-                // The seal never passed through the gateway. The upstream checks whether it is
+                // The signature never passed through the gateway. The upstream checks whether it is
                 // valid.
                 Some(seal) if seal.origin.is_empty() => bytes.to_vec(),
                 _ => continue,

@@ -14,23 +14,23 @@ use crate::lossless::{Edit, Span, splice};
 pub struct ResponseHead {
     /// Whether the body is an error object.
     pub is_error: bool,
-    /// Whether the response has a `content` field.
+    /// Whether the response has a `content` array.
     pub has_content: bool,
     /// The reported usage; `None` if it is missing or implausible.
     pub usage: Option<Usage>,
-    /// Number of bytes of text, reasoning and tool inputs.
+    /// Number of bytes of text and reasoning, escapes resolved, and of tool inputs as JSON.
     pub output_bytes: u64,
-    /// Origin of the seals.
+    /// Origin of the upstream's signatures.
     origin: String,
     open: u32,
     model: Option<Span>,
     usage_place: Option<Span>,
-    /// Positions of the strings that seal reasoning.
+    /// Positions of the signatures and the redacted data, quotes included.
     seals: Vec<Span>,
 }
 
-/// Inspects a complete response of an upstream whose seals have this origin. Fails if the body is
-/// not a JSON object.
+/// Inspects a complete response of an upstream whose signatures have this origin. Fails if the body
+/// is not a JSON object.
 pub fn inspect_response(body: &[u8], origin: &str) -> Result<ResponseHead, DecodeError> {
     let mut reader = Reader::new(body, u32::MAX)?;
     reader.kind()?;
@@ -112,9 +112,9 @@ impl ResponseHead {
     }
 }
 
-/// Rewrites a response for the caller. Sets the model name from the request, marks sealed reasoning
-/// with its origin, and adds the cost to the usage object, if present. `head` must be the result of
-/// [`inspect_response`] for this body.
+/// Rewrites a response for the caller. Sets the model name from the request, wraps signatures and
+/// redacted data with the upstream's origin, and adds the cost to the usage object, if present.
+/// `head` must be the result of [`inspect_response`] for this body.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,

@@ -18,7 +18,7 @@ pub struct StreamDecoder {
     usage: Option<Value>,
     /// Number of tool calls so far.
     calls: u32,
-    /// Whether the open block is reasoning that has no seal yet.
+    /// Whether the open block is reasoning whose signature has not arrived.
     unsealed: bool,
 }
 
@@ -31,8 +31,8 @@ impl StreamDecoder {
         }
     }
 
-    /// Decodes the data of one event. Fails if the text is not an event. Error objects and the end
-    /// of the stream yield no events: [`Relay`](super::super::Relay) reports them.
+    /// Decodes the data of one event. Fails if the data is not JSON. Error objects and the end of
+    /// the stream yield no events: [`Relay`](super::super::Relay) reports them.
     pub fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
         let event: Value = lenient(data)?;
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -127,8 +127,8 @@ impl StreamDecoder {
     }
 }
 
-/// Parses the seal of reasoning, including a seal that a [`Relay`](super::super::Relay) has already
-/// wrapped. The adapter adds the origin to other seals.
+/// Parses a signature or redacted data. The origin is empty unless a [`Relay`](super::super::Relay)
+/// has already wrapped the value. The adapter replaces an empty origin.
 fn sealed(data: &str) -> Seal {
     reasoning_envelope::unwrap(data).unwrap_or_default()
 }

@@ -46,7 +46,7 @@ struct PendingCall {
 
 impl StreamEncoder {
     /// Creates an encoder. `public_model` is the model name from the request. Without
-    /// `show_reasoning`, only the seals of reasoning are sent.
+    /// `show_reasoning`, reasoning has no text, only its signature or redacted data.
     pub fn new(public_model: &str, show_reasoning: bool) -> Self {
         Self {
             model: public_model.to_owned(),
@@ -61,7 +61,9 @@ impl StreamEncoder {
         }
     }
 
-    /// Encodes one event as complete events of the format; empty for data that is sent at the end.
+    /// Encodes one event as complete events of the format. The result is empty for a finish reason
+    /// or usage, which [`end`](Self::end) sends, and for a call that waits for the open call to
+    /// end.
     pub fn encode(&mut self, event: &StreamEvent) -> Bytes {
         let mut out = Vec::new();
         match event {
@@ -96,7 +98,8 @@ impl StreamEncoder {
         Bytes::from(out)
     }
 
-    /// Returns the events that end the stream; empty after an error.
+    /// Returns the events that end the stream, with the stop reason, the usage and `cost`. `usage`
+    /// replaces the usage that the stream reported.
     pub fn end(&mut self, usage: Option<&Usage>, cost: Option<Credits>) -> Bytes {
         let mut out = Vec::new();
         self.start("", &mut out);
@@ -119,7 +122,7 @@ impl StreamEncoder {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
-        // The usage is not known before the end.
+        // The usage is unknown until the end, so all counts are zero.
         let message = json!({
             "id": message_id(id),
             "type": "message",
@@ -187,7 +190,8 @@ impl StreamEncoder {
         }
     }
 
-    /// Opens a block unless it is already open.
+    /// Opens a block unless a block of this kind is already open. Closes any other open block
+    /// first.
     fn block(&mut self, kind: OpenBlock, block: Value, out: &mut Vec<u8>) {
         self.start("", out);
         if self.open == Some(kind) {

@@ -10,14 +10,14 @@ use crate::error::BoxedError;
 use crate::json::{Kind, Path, Reader};
 use crate::lossless::Span;
 
-/// Location of a content, which determines the valid block types.
+/// Location of content in the request, which determines the valid block types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     System,
     User,
     Assistant,
     ToolResult,
-    /// Within a document or a search result.
+    /// Within a document, or within a block that is not in a user message.
     Inner,
 }
 
@@ -42,7 +42,7 @@ impl Place {
     }
 }
 
-/// Known block types.
+/// Block types that are valid in at least one [`Place`].
 const TYPES: &[&str] = &[
     "text",
     "tool_use",
@@ -55,7 +55,7 @@ const TYPES: &[&str] = &[
     "tool_reference",
 ];
 
-/// Fields of a block that its rules need.
+/// Fields of a block that [`Block::check`] needs.
 #[derive(Default)]
 struct Block<'a> {
     kind: Option<&'static str>,
@@ -67,7 +67,7 @@ struct Block<'a> {
     has_citations: bool,
 }
 
-/// Keys that are checked, regardless of the type of the block.
+/// Keys whose values are checked, regardless of the type of the block.
 const KEYS: [&str; 16] = [
     "type",
     "text",
@@ -99,7 +99,8 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("tool_result", &["tool_use_id"]),
 ];
 
-/// Reads a string or an array of blocks and calls `each` for blocks.
+/// Validates a string or an array of blocks and calls `each` with the position of every block. Adds
+/// the ids of the tool calls to `calls`.
 pub(super) fn content<'a>(
     reader: &mut Reader<'a>,
     head: &mut MessagesHead<'_>,
@@ -226,7 +227,8 @@ impl<'a> Block<'a> {
         bit.is_some_and(|bit| self.seen & (1 << bit) != 0)
     }
 
-    /// Checks the rules of the block's type.
+    /// Checks the required fields and the rules of the block's type, counts its media in `head`,
+    /// and returns the type.
     fn check(
         &self,
         head: &mut MessagesHead<'_>,

@@ -10,7 +10,7 @@ use crate::error::BoxedError;
 use crate::json::{Path, Reader};
 use crate::lossless::Span;
 
-/// Ids of the tool calls so far.
+/// Ids of the tool calls in the messages read so far.
 pub(super) type Calls<'a> = HashSet<Cow<'a, str>>;
 
 const ROLES: &[&str] = &["user", "assistant", "system"];

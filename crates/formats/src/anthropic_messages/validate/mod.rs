@@ -1,5 +1,5 @@
 //! Validation of messages requests. Reads the bytes once and stores only a [`MessagesHead`].
-//! `decode_request` does not repeat the checks.
+//! `decode_request` performs the same validation.
 //!
 //! Unknown top-level fields are refused. Unknown fields of blocks and tools are accepted. An
 //! optional field that is null is treated as omitted.

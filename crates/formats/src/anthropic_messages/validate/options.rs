@@ -22,7 +22,7 @@ pub(super) fn plain(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Res
         },
         "inference_geo" => match &*reader.string_at(path)?.decoded() {
             "global" => Ok(()),
-            _ => unsupported(path, "is a region, which is not supported; use 'global'"),
+            _ => unsupported(path, "has an unsupported value; use 'global'"),
         },
         "mcp_servers" => {
             reader.array_at(path)?;
@@ -195,7 +195,7 @@ pub(super) fn response_format(
     }
 }
 
-/// Validates a cache breakpoint, which caches the content before it.
+/// Validates a cache breakpoint. Records in `head` whether the lifetime is one hour.
 pub(super) fn cache_control(
     reader: &mut Reader<'_>,
     head: &mut MessagesHead<'_>,

@@ -81,7 +81,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Checks the rules for an image.
+    /// Checks the rules for an image and counts the image in `media`.
     pub(super) fn check_image(&self, media: &mut Media, path: &Path<'_>) -> Result<(), BoxedError> {
         match self.kind {
             None => return Err(path.missing("type")),
@@ -118,7 +118,7 @@ impl Source {
         matches!(self.kind, Some("url" | "file"))
     }
 
-    /// Checks the rules for a document.
+    /// Checks the rules for a document and counts the document in `media`.
     pub(super) fn check_document(&self, media: &mut Media, path: &Path<'_>) -> Result<(), BoxedError> {
         match self.kind {
             None => return Err(path.missing("type")),

@@ -5,12 +5,12 @@ use super::options::{cache_control, once, open_object, small_object, unsupported
 use crate::error::BoxedError;
 use crate::json::{Path, Reader};
 
-/// Type prefixes of tools that the caller runs. All other tools except `custom` run at the provider
-/// and cost extra.
+/// Type prefixes of the supported tools that Anthropic defines; the caller runs them. Of the other
+/// types, only `custom` is accepted.
 const CLIENT_TOOLS: &[&str] = &["bash_", "text_editor_", "memory_"];
 
-/// Fields that other formats cannot express and that do not affect the response, with their names
-/// in errors.
+/// Fields of a tool that other formats cannot express and that do not affect the response, each
+/// with the name under which it is reported as ignored.
 const HINTS: &[(&str, &str)] = &[
     ("input_examples", "tools.input_examples"),
     ("eager_input_streaming", "tools.eager_input_streaming"),
@@ -92,8 +92,8 @@ fn tool(reader: &mut Reader<'_>, head: &mut MessagesHead<'_>, path: &Path<'_>) -
     }
 }
 
-/// Reads the allowed callers of a tool: the model itself (the default), or code that runs at the
-/// provider.
+/// Validates `allowed_callers`. Only `direct`, the model itself, is supported; the other callers
+/// are code that runs at the provider.
 fn callers(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     if reader.take_null()? {
         return Ok(());

@@ -38,7 +38,8 @@ pub(super) fn data_url(mime: &str, data: &str, path: &Path<'_>) -> Result<String
     Ok(format!("data:{};base64,{data}", mime.to_ascii_lowercase()))
 }
 
-/// Returns the media kind of a type such as `image/png`, which may have parameters.
+/// Returns the media kind of a type such as `image/png`, which may have parameters; `None` for
+/// other and invalid types.
 pub(super) fn kind_of(mime: &str) -> Option<StateMediaKind> {
     let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"+-./;=_".contains(&byte);
     if mime.len() > MAX_TYPE || !mime.bytes().all(is_valid) {
@@ -101,7 +102,7 @@ fn is_web_address(text: &str) -> bool {
     text.len() <= MAX_ADDRESS && host.chars().any(char::is_alphanumeric) && !text.chars().any(is_odd)
 }
 
-/// Whether the text is padded base64 of at least one byte.
+/// Whether the text is base64 of at least one byte, in the standard alphabet and with padding.
 pub(crate) fn is_base64(text: &[u8]) -> bool {
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
     let digits = text.get(..text.len() - padding).unwrap_or_default();

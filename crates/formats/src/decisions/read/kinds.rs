@@ -135,7 +135,8 @@ fn description(node: &Node<'_>, path: &Path<'_>) -> Result<Option<String>, Boxed
     }
 }
 
-/// Returns the only one of these members that is present; an error if several are present.
+/// Returns the member among `names` that is present, with its name; `None` if all are missing.
+/// Fails if several are present.
 fn one_of<'n, 'a>(
     node: &'n Node<'a>,
     names: &[&'static str],

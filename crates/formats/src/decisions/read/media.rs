@@ -1,7 +1,7 @@
 //! Decoding of the media in a state, in any form that callers use: parts of chat completions and
 //! responses, blocks of messages, parts of Gemini's two interfaces, and bare data URLs. A JSON
-//! object whose `type` matches by accident is not a medium: it must also have the members of such a
-//! part.
+//! object whose `type` is a common word, such as `image` or `file`, is a medium only if it also has
+//! the members of such a part.
 
 use tollgate_types::decide::StateMediaKind::{self, Audio, Image, Video};
 
@@ -19,7 +19,7 @@ const ADDRESSED: &[(&str, &str, StateMediaKind)] = &[
     ("input_video", "video_url", Video),
 ];
 
-/// Audio formats without a media type, and the types to use.
+/// Values of `format` for audio data, with their media types.
 const AUDIO_FORMATS: &[(&str, &str)] = &[
     ("wav", "audio/wav"),
     ("mp3", "audio/mpeg"),
@@ -52,7 +52,8 @@ pub(super) enum Source {
     File(String),
 }
 
-/// Reads a value as a medium; `None` if it is not a medium. Documents are refused.
+/// Reads a value as a medium; `None` if the value is not a medium. Fails for documents and for
+/// invalid media.
 pub(super) fn find(node: &Node<'_>, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     match node {
         Node::Text(text) => bare(text, path),
@@ -135,7 +136,7 @@ fn addressed(
 }
 
 /// Reads `{"type":"input_audio","input_audio":{"data":…,"format":…}}`, or with both members next to
-/// the type.
+/// the type. `audio_url` or `file_id` may replace the data.
 fn audio(node: &Node<'_>, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     let has_file = node.get("file_id").is_some();
     match node.get("input_audio") {

@@ -25,8 +25,8 @@ const HINTS: &[&str] = &["user", "session_id", "trace"];
 /// questions are a list, and Google's if they are a map. Questions have the same syntax in all
 /// dialects.
 ///
-/// A file whose part does not declare its kind has no marker yet: the caller detects the kind from
-/// the content and calls [`read_with_kinds`].
+/// A file whose part does not declare its kind has the provisional marker `[image 0]`: the caller
+/// detects the kind from the content and calls [`read_with_kinds`].
 pub fn read(body: &[u8]) -> Result<DecisionRequest, DecodeError> {
     read_with_kinds(body, &FileKinds::new())
 }
@@ -83,7 +83,7 @@ fn ignored(body: &Node<'_>) -> Vec<String> {
     names.filter(|name| !MEMBERS.contains(&name.as_str())).collect()
 }
 
-/// Removes and returns the value of a member, which becomes null.
+/// Returns the value of a member and replaces it with null.
 fn take<'a>(body: &mut Node<'a>, name: &str) -> Node<'a> {
     let Node::Object(members) = body else {
         return Node::Null;

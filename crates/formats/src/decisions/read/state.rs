@@ -1,5 +1,6 @@
-//! Decoding of the state: text stays unchanged, JSON is indented, parts of text are joined by blank
-//! lines, and media are replaced with markers.
+//! Decoding of the state: JSON is indented, parts of text are joined by blank lines, and media are
+//! replaced with markers. Other text stays unchanged, except for the brackets of text that looks
+//! like a marker.
 
 use std::borrow::Cow;
 
@@ -14,7 +15,7 @@ use crate::json::{Node, Path};
 /// Types of text parts, in all dialects.
 const TEXTS: &[&str] = &["text", "input_text", "output_text"];
 
-/// Part types that Google's `input` list allows.
+/// Part types that `input` allows in Google's dialect.
 const GOOGLE_PARTS: &[&str] = &["text", "image", "audio", "video", "document"];
 
 /// Reads a state and its uploaded files. `kinds` contains the kinds of files whose parts do not
@@ -137,7 +138,8 @@ struct MediaExtractor<'k> {
 }
 
 impl MediaExtractor<'_> {
-    /// Returns the text of a list: its joined parts if it has only parts, otherwise JSON.
+    /// Returns the text of a list: its parts, joined by blank lines, if all items are text parts or
+    /// media parts; otherwise JSON.
     fn list(&mut self, items: Vec<Node<'_>>, path: &Path<'_>) -> Result<String, BoxedError> {
         let (mut extracted, mut has_only_parts) = (Vec::with_capacity(items.len()), true);
         for (place, item) in items.into_iter().enumerate() {
@@ -152,7 +154,8 @@ impl MediaExtractor<'_> {
         }
     }
 
-    /// Replaces each medium with its marker and removes all other markers.
+    /// Replaces each medium with its marker, and the brackets of text that looks like a marker with
+    /// parentheses.
     fn extract<'a>(&mut self, node: Node<'a>, path: &Path<'_>) -> Result<Node<'a>, BoxedError> {
         if let Some(found) = media::find(&node, path)? {
             return Ok(Node::Text(self.take(found)?.into()));
@@ -185,7 +188,7 @@ impl MediaExtractor<'_> {
         Ok(Node::Object(extracted.collect::<Result<_, BoxedError>>()?))
     }
 
-    /// Stores a medium and returns its marker.
+    /// Adds a medium and returns its marker.
     fn take(&mut self, found: FoundMedium) -> Result<String, BoxedError> {
         let (url, file) = match found.source {
             Source::Url(url) => (url, None),
@@ -193,7 +196,7 @@ impl MediaExtractor<'_> {
         };
         let known = found.kind.or_else(|| self.kinds.get(file.as_ref()?).copied());
         let kind = known.unwrap_or(StateMediaKind::Image);
-        // Files of unknown kind have no number yet.
+        // The marker of a file of unknown kind has the number 0.
         let number = known.map_or(0, |kind| self.counts.next(kind));
         if number > kind.max() {
             let (param, word, max) = (found.param, kind.as_str(), kind.max());

@@ -12,7 +12,7 @@ use crate::json::{Node, Path};
 /// Members of a question with functions.
 pub(super) const MEMBERS: &[&str] = &["tools", "tool_choice"];
 
-/// Maximum number of functions. The answer that no function fits is one of the options.
+/// Maximum number of functions. The answer that no function fits counts as one of the options.
 const MAX_TOOLS: usize = *OPTIONS.end() - 1;
 
 const FUNCTION: &[&str] = &["name", "description", "parameters", "strict"];
@@ -79,7 +79,8 @@ fn function(node: &Node<'_>, path: &Path<'_>) -> Result<FunctionTool, BoxedError
     Ok(tool)
 }
 
-/// Checks that the schema of the arguments is an object schema.
+/// Checks that the schema of the arguments is an object schema and that its enumerations are
+/// arrays.
 fn check_schema(node: &Node<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     node.object_at(path)?;
     node.need("type", path)?.word_at(&["object"], &path.key("type"))?;
@@ -95,8 +96,8 @@ fn check_schema(node: &Node<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     Ok(())
 }
 
-/// Refuses an enumeration that the gateway cannot decide, because the caller would expect a
-/// decision for it.
+/// Refuses an enumeration with too few, too many or duplicate values: the caller would expect a
+/// decision that the gateway cannot make.
 fn check_values(tool: &FunctionTool, path: &Path<'_>) -> Result<(), BoxedError> {
     let (min, max) = (OPTIONS.start(), OPTIONS.end());
     let path = path.key("properties");

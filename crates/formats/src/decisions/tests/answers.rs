@@ -88,7 +88,7 @@ fn written(decision_request: &DecisionRequest) -> Value {
     serde_json::from_slice(&write(decision_request, &decisions(), &frame())).unwrap()
 }
 
-/// Converts a list to a map by index.
+/// Converts a list of answers to a map with the keys `q0`, `q1` and so on, without the names.
 fn mapped(list: &Value) -> Value {
     let items = list.as_array().unwrap().iter().enumerate();
     let item = |(place, item): (usize, &Value)| {

@@ -430,8 +430,8 @@ fn files_are_found_in_every_form() {
     }
 }
 
-/// The detected kind of a file determines its marker and its number. A file of unknown kind has no
-/// number.
+/// The detected kind of a file determines its marker and its number. The number is 0 while the kind
+/// is unknown.
 #[test]
 fn files_of_known_kind_are_counted() {
     let file = |id: &str| json!({"type": "file", "file": {"file_id": id}});

@@ -34,7 +34,7 @@ fn read_answers(questions: &[Question], body: Value) -> Result<(Vec<Decision>, O
     answers(Shape::SystemOne, body.to_string().as_bytes(), questions)
 }
 
-/// Returns the answers to `three`, with one of them replaced.
+/// Returns the answers to `three`, with the answer `name` replaced.
 fn with(name: &str, answer: Value) -> Value {
     let mut answers = json!({
         "n": {"type": "noul", "noul": 0.5},

@@ -9,11 +9,12 @@ use super::{Shape, verdict};
 use crate::error::{BoxedError, DecodeError};
 use crate::json::{MAX_NODES, Node, Path};
 
-/// Reads the answers to these questions, in their order, and the reported usage. Accepts either
-/// container, with or without Cloudflare's envelope `{"result":…,"success":…}`.
+/// Reads the answers to these questions, in the order of the questions, and the reported usage.
+/// Accepts either container, with or without Cloudflare's envelope `{"result":…,"success":…}`.
 ///
-/// A refused or failed question has a verdict. If an answer is missing or of a wrong type, or if
-/// probabilities are impossible, the function returns an error and no answers.
+/// A refused or failed question has a verdict of that kind. If Google blocked the prompt, all
+/// questions are refused. If an answer is missing or of a wrong type, or if probabilities are
+/// impossible, the function returns an error and no answers.
 pub fn answers(
     shape: Shape,
     body: &[u8],
@@ -32,7 +33,7 @@ pub fn answers(
     Ok((decisions, body.get("usage").and_then(usage)))
 }
 
-/// Removes Cloudflare's envelope, if present.
+/// Removes Cloudflare's envelope, if present. Fails if `success` is false.
 fn unwrap_envelope<'n, 'a>(body: &'n Node<'a>) -> Result<&'n Node<'a>, BoxedError> {
     body.object_at(&Path::TOP)?;
     if body.get("success") == Some(&Node::Bool(false)) {

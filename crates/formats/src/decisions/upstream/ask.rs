@@ -62,7 +62,8 @@ fn medium(medium: &StateMedia) -> Value {
     }
 }
 
-/// Returns the media part in the format of responses, which support only images.
+/// Returns the media part in the format of responses, which support only images; audio and video
+/// have the format of chat completions.
 fn responses_part(part: &StateMedia) -> Value {
     match part.kind {
         StateMediaKind::Image => json!({"type": "input_image", "image_url": part.url}),
@@ -83,7 +84,7 @@ fn interaction_part(medium: &StateMedia) -> Value {
     }
 }
 
-/// Encodes a question in System One's shape or Google's variant.
+/// Encodes a question in System One's shape, or in the variant of Google or OpenRouter.
 fn question(question: &Question, shape: Shape) -> Value {
     let mut out = match &question.kind {
         QuestionKind::Noul { yes, no } => {
@@ -127,7 +128,7 @@ fn meanings(yes: Option<&str>, no: Option<&str>, shape: Shape) -> Option<Value> 
 }
 
 /// Returns the options with their descriptions. A missing description is an empty text for Google
-/// and null for System One.
+/// and null for the other shapes.
 fn described(options: &[ChoiceOption], shape: Shape) -> Value {
     let named = keys::for_options(options).into_iter().zip(options);
     let meaning = |option: &ChoiceOption| match (&option.description, shape) {
@@ -186,8 +187,8 @@ fn with_description(key: &str, value: Value, description: Option<&str>) -> Value
     Value::Object(out)
 }
 
-/// Returns the instructions of a yes-or-no question with its meanings: OpenAI has no separate
-/// member for them.
+/// Returns the instructions of a question. The meanings of a yes-or-no question are appended,
+/// because OpenAI has no separate member for them.
 fn predicate_instructions(question: &Question) -> String {
     let mut text = question.instructions.clone();
     if let QuestionKind::Noul { yes, no } = &question.kind {

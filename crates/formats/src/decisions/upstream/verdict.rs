@@ -134,7 +134,8 @@ fn listed<'n, 'a>(items: &'n [Node<'a>], place: usize, value: &Value) -> Option<
     }
 }
 
-/// Reads a probability and clamps it to the range 0 to 1.
+/// Reads a probability and clamps it to the range 0 to 1. Fails if the value is outside the range
+/// by more than [`PROBABILITY_TOLERANCE`].
 pub(super) fn probability(node: &Node<'_>, path: &Path<'_>) -> Result<f64, BoxedError> {
     match node.as_f64() {
         Some(value) if (-PROBABILITY_TOLERANCE..=1.0 + PROBABILITY_TOLERANCE).contains(&value) => {

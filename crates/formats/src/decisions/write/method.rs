@@ -3,15 +3,16 @@
 use serde_json::{Value, json};
 use tollgate_types::decide::{Decision, Method};
 
-/// Returns the method of one answer.
+/// Returns the method of one answer, with its number of upstream requests.
 pub(super) fn for_answer(method: &Method) -> Value {
     let mut value = shared(method);
     value["calls"] = json!(method.calls);
     value
 }
 
-/// Returns the combined method of all answers, with the worst value of each field. Failed questions
-/// have no method and are ignored.
+/// Returns the combined method of all answers: the worst source, the highest number of option
+/// orders, the lowest mass, and the calibration profile if all answers have the same one. Answers
+/// without a method are ignored; `None` if no answer has a method.
 pub(super) fn for_all(decisions: &[Decision]) -> Option<Value> {
     let mut methods = decisions.iter().filter_map(|decision| decision.method.as_ref());
     let first = methods.next()?.clone();

@@ -1,5 +1,6 @@
-//! Encoding of answers in the dialect of the request. All dialects have the same numbers. Fields
-//! that a dialect does not define are added to it: official clients preserve them.
+//! Encoding of answers in the dialect of the request. All dialects have the same numbers. Responses
+//! also contain fields that the dialect does not define, because official clients preserve unknown
+//! fields.
 
 mod google;
 mod method;
@@ -134,12 +135,13 @@ fn members(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Returns a refusal, which OpenAI's dialect defines and the other dialects receive in addition.
+/// Returns a refusal, which only OpenAI's dialect defines. The other dialects use the same object.
 fn refusal() -> Map<String, Value> {
     members(json!({"type": "refusal"}))
 }
 
-/// Returns the error of one question.
+/// Returns the error of one question. Without its own parameter, the error has the path of the
+/// question.
 fn error(error: &Error, question: &Question) -> Value {
     let param = error.param.as_deref().unwrap_or(&question.param);
     json!({"code": error.code.as_str(), "message": error.message, "param": param})

@@ -1,5 +1,5 @@
-//! Encoding in OpenAI's dialect (`types/decision.py`): every answer has a name, and probabilities
-//! are a list.
+//! Encoding in OpenAI's dialect (`types/decision.py`): every answer has a `name`, which may be
+//! null, and probabilities are a list.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::decide::{

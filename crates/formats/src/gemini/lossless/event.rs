@@ -12,40 +12,41 @@ use crate::sse;
 /// Event, rewritten for the caller.
 #[derive(Clone, Debug)]
 pub struct Relayed {
-    /// Complete event. `None` for error objects, and if `is_blocked` or `is_malformed` is set: the
-    /// caller must not receive these.
+    /// Complete event. `None` if `is_error`, `is_blocked` or `is_malformed` is set: the caller must
+    /// not receive such events.
     pub bytes: Option<Bytes>,
     /// Whether the event is an error object.
     pub is_error: bool,
-    /// Whether the prompt was blocked, and no event had content before.
+    /// Whether the prompt was blocked and no event so far, including this one, had content.
     pub is_blocked: bool,
-    /// Whether a candidate ended because the model failed to generate a valid response, and no
-    /// event had content before.
+    /// Whether a candidate ended because the model failed to generate a valid response and no event
+    /// so far, including this one, had content.
     pub is_malformed: bool,
     /// Whether the event has content, a call or a finish reason.
     pub is_content: bool,
-    /// Usage report; set only after a candidate has ended.
+    /// Usage report; set only if a candidate ended in this event or an earlier one.
     pub usage: Option<Usage>,
-    /// Number of bytes of text, reasoning and arguments, escapes resolved.
+    /// Number of bytes of text and thoughts, escapes resolved, and of calls and inline data as
+    /// JSON.
     pub output_bytes: u64,
 }
 
-/// Relays the events of one stream. Sets the model name from the request, and marks sealed
-/// reasoning with the upstream's origin.
+/// Relays the events of one stream. Sets the model name from the request, and wraps signatures with
+/// the upstream's origin.
 #[derive(Debug)]
 pub struct Relay {
     public_model: String,
     origin: String,
     has_content: bool,
-    /// Bit mask of the candidates that have appeared.
+    /// Bit mask, by index, of the candidates that have appeared.
     seen: u32,
-    /// Bit mask of the candidates that have ended.
+    /// Bit mask, by index, of the candidates that have ended.
     finished: u32,
 }
 
 impl Relay {
     /// Creates a relay. `public_model` is the model name from the request, `origin` the origin of
-    /// the upstream's seals.
+    /// the upstream's signatures.
     pub fn new(public_model: &str, origin: &str) -> Self {
         Self {
             public_model: public_model.to_owned(),

@@ -1,6 +1,5 @@
 //! Relays `generateContent` requests and responses between a caller and an upstream of the same
-//! format. Only the model's name, the wrapping of sealed reasoning and the added cost change; all
-//! other bytes are forwarded unchanged.
+//! format. Values that need no change are forwarded byte for byte.
 
 mod event;
 mod request;

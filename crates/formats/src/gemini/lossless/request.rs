@@ -10,10 +10,10 @@ use crate::lossless::{Edit, Span, field_with_comma, splice};
 use crate::reasoning_envelope;
 
 /// Rewrites a request for this model of an upstream of this format. Drops fields that no upstream
-/// needs, unwraps the reasoning that this upstream sealed, drops reasoning that other upstreams
-/// sealed, and sets the gateway's output token limit if the caller set none or a higher one. Other
-/// values are forwarded byte for byte. `head` must be the result of
-/// [`validate`](super::super::validate()) for this body.
+/// receives, unwraps the signatures of this origin, drops thoughts whose signature has another
+/// origin, removes or replaces such signatures of other parts, and sets `clamp` as the output token
+/// limit if the caller set none or a higher one. Other values are forwarded byte for byte. `head`
+/// must be the result of [`validate`](super::super::validate()) for this body.
 pub fn splice_request(
     body: &Bytes,
     head: &GenerateHead,
@@ -46,8 +46,8 @@ pub fn splice_request(
     Bytes::from(out)
 }
 
-/// Whether the request has reasoning that an upstream of another origin sealed. [`splice_request`]
-/// drops it.
+/// Whether the request has a signature that is empty or has another origin, which
+/// [`splice_request`] does not forward.
 pub fn has_foreign_seal(body: &Bytes, head: &GenerateHead, origin: &str) -> bool {
     let parts = head.layout.parts.iter().flat_map(|parts| &parts.parts);
     let mut seals = parts.filter_map(|part| part.seal);
@@ -80,7 +80,7 @@ fn config(body: &Bytes, head: &GenerateHead, field: &FieldPlace, clamp: u64) -> 
     [b"{\"maxOutputTokens\":", clamp.as_bytes(), comma, rest].concat()
 }
 
-/// Returns the contents with the seals unwrapped for this upstream.
+/// Returns the contents with the signatures converted for this upstream.
 fn contents(body: &Bytes, head: &GenerateHead, field: &FieldPlace, model: &str, origin: &str) -> Vec<u8> {
     let replaced: Vec<(Span, Vec<u8>)> = head
         .layout
@@ -121,7 +121,7 @@ fn parts_for(body: &Bytes, parts: &PartsPlace, model: &str, origin: &str) -> Vec
     out
 }
 
-/// Rewrites a part for this upstream; `None` for a thought that another upstream sealed.
+/// Rewrites a part for this upstream; `None` for a thought whose signature has another origin.
 fn part_for(body: &Bytes, part: &PartPlace, model: &str, origin: &str) -> Option<Vec<u8>> {
     let bytes = part.span.of(body);
     let Some(place) = part.seal else {
@@ -134,7 +134,7 @@ fn part_for(body: &Bytes, part: &PartPlace, model: &str, origin: &str) -> Option
     };
     match seals::unwrap(&text_of(place.value.of(body))) {
         Some(seal) if seal.origin == origin && !seal.data.is_empty() => Some(with(&seal.data)),
-        // The seal never passed through the gateway. The upstream checks whether it is valid.
+        // The signature never passed through the gateway. The upstream checks whether it is valid.
         Some(seal) if seal.origin.is_empty() => Some(bytes.to_vec()),
         Some(seal) if part.is_thought && seal.origin != origin => None,
         _ if part.is_call && signs_calls(model) => Some(with(NOT_SIGNED)),

@@ -21,29 +21,30 @@ pub struct ResponseHead {
     pub is_blocked: bool,
     /// Number of candidates.
     pub candidates: u32,
-    /// Bit mask of the candidates that end in this response or event, by index.
+    /// Bit mask, by index, of the candidates that end in this response or event.
     pub finished: u32,
-    /// Bit mask of the candidates in this response or event, by index.
+    /// Bit mask, by index, of the candidates in this response or event.
     pub seen: u32,
     /// Whether a candidate ended because the model failed to generate a valid response.
     pub is_malformed: bool,
-    /// Whether a candidate has content or a call.
+    /// Whether a candidate has text, thoughts, a call or inline data.
     pub has_content: bool,
     /// The reported usage; `None` if it is missing or implausible.
     pub usage: Option<Usage>,
-    /// Number of bytes of text, reasoning and arguments.
+    /// Number of bytes of text and thoughts, escapes resolved, and of calls and inline data as
+    /// JSON.
     pub output_bytes: u64,
-    /// Origin of the seals.
+    /// Origin of the upstream's signatures.
     origin: String,
     open: u32,
     model: Option<Span>,
     usage_place: Option<Span>,
-    /// Positions of the strings that seal reasoning.
+    /// Positions of the values of `thoughtSignature`, quotes included.
     seals: Vec<Span>,
 }
 
-/// Inspects a complete response of an upstream whose seals have this origin. Fails if the body is
-/// not a JSON object.
+/// Inspects a complete response, or an event of a stream, of an upstream whose signatures have this
+/// origin. Fails if the body is not a JSON object.
 pub fn inspect_response(body: &[u8], origin: &str) -> Result<ResponseHead, DecodeError> {
     let mut reader = Reader::new(body, u32::MAX)?;
     reader.kind()?;
@@ -168,9 +169,10 @@ impl ResponseHead {
     }
 }
 
-/// Rewrites a response for the caller. Sets the model name from the request, marks sealed reasoning
-/// with its origin, and adds the cost to the usage object, if present. `head` must be the result of
-/// [`inspect_response`] for this body.
+/// Rewrites a response for the caller. Sets the model name from the request, wraps signatures with
+/// the upstream's origin, and adds the cost to the usage object, if present. The model name is not
+/// added to a response without candidates. `head` must be the result of [`inspect_response`] for
+/// this body.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,
@@ -201,7 +203,7 @@ pub fn splice_response(
     splice(b"", body, &edits, b"")
 }
 
-/// Returns the seal, wrapped for a caller, as a JSON string.
+/// Returns the signature, wrapped for a caller, as a JSON string.
 fn wrapped(origin: &str, data: &str) -> Vec<u8> {
     json_string(&seals::wrap(&Seal {
         origin: origin.to_owned(),

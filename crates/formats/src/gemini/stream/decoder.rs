@@ -12,11 +12,11 @@ use super::super::wire::{Answer, Candidate, Part};
 use super::super::{ids, logprobs};
 use crate::error::DecodeError;
 
-/// Decodes the events of one streamed response leniently: unknown events and fields are skipped.
+/// Decodes the events of one streamed response leniently: unknown fields are skipped.
 #[derive(Debug, Default)]
 pub struct StreamDecoder {
     created: i64,
-    /// Id of the response; the fallback until an event has an id.
+    /// Id of the response, from the first event; the fallback if the first event has none.
     id: String,
     is_started: bool,
     is_finished: bool,
@@ -27,7 +27,7 @@ pub struct StreamDecoder {
 #[derive(Debug, Default)]
 struct State {
     calls: u32,
-    /// Whether the candidate has thoughts without a seal so far.
+    /// Whether the candidate has thoughts whose signature has not arrived.
     unsealed: bool,
 }
 
@@ -42,8 +42,9 @@ impl StreamDecoder {
         }
     }
 
-    /// Decodes the data of one event. Fails if the text is not an event. Error objects and blocked
-    /// prompts yield no events: [`Relay`](super::super::Relay) reports them.
+    /// Decodes the data of one event. Fails if the data cannot be parsed as a response object.
+    /// Error objects and blocked prompts yield no content: [`Relay`](super::super::Relay) reports
+    /// them.
     pub fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
         let answer: Answer = serde_json::from_slice(data)
             .map_err(|error| DecodeError::invalid_json(format!("The event cannot be parsed: {error}.")))?;

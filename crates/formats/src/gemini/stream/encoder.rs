@@ -36,7 +36,7 @@ struct State {
 
 impl StreamEncoder {
     /// Creates an encoder. `public_model` is the model name from the request. Without
-    /// `show_reasoning`, only the seals of reasoning are sent.
+    /// `show_reasoning`, thoughts have no text, only their signatures.
     pub fn new(public_model: &str, show_reasoning: bool) -> Self {
         Self {
             model: public_model.to_owned(),
@@ -47,7 +47,8 @@ impl StreamEncoder {
         }
     }
 
-    /// Encodes one event as complete events of the format; empty for data that is sent later.
+    /// Encodes one event as complete events of the format. The result is empty if the data is sent
+    /// with a later event, as calls, finish reasons and usage are.
     pub fn encode(&mut self, event: &StreamEvent) -> Bytes {
         match event {
             StreamEvent::Start { id, .. } => self.id.clone_from(id),
@@ -111,7 +112,8 @@ impl StreamEncoder {
         Bytes::new()
     }
 
-    /// Returns the event that ends the stream; empty after an error.
+    /// Returns the event that ends the stream, with the remaining parts, the finish reasons, the
+    /// usage and `cost`. `usage` replaces the usage that the stream reported.
     pub fn end(&mut self, usage: Option<&Usage>, cost: Option<Credits>) -> Bytes {
         if self.candidates.is_empty() {
             self.candidates.insert(0, State::default());
@@ -137,7 +139,7 @@ impl StreamEncoder {
         self.candidates.entry(choice).or_default()
     }
 
-    /// Returns an event with the new parts of a candidate.
+    /// Returns an event with the new parts of a candidate; empty if there are none.
     fn flush(&mut self, choice: u32, logprobs: Option<&Value>) -> Bytes {
         let parts = self.state(choice).writer.take();
         if parts.is_empty() {

@@ -10,8 +10,8 @@ use bytes::Bytes;
 pub use decoder::StreamDecoder;
 pub use encoder::StreamEncoder;
 
-/// Writes the event on one line, because some official clients read only one line. Line feeds are
-/// white space in JSON.
+/// Writes the event on one line, because some official clients read only one line. Replaces line
+/// feeds, which are white space in JSON, with spaces.
 pub(super) fn event_of(data: &[u8]) -> Bytes {
     let line: Vec<u8> = data
         .iter()

@@ -152,7 +152,7 @@ impl Config {
     }
 }
 
-/// Reads an integer; the official Python client sends `40.0`.
+/// Validates an integer that may have a fraction of zero: the official Python client sends `40.0`.
 fn top_k(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     let value = reader.number_at(1.0..=1_000_000.0, path)?;
     match value.fract() == 0.0 {
@@ -214,8 +214,8 @@ fn thinking(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path<'_>) -
     Ok(())
 }
 
-/// Reads one of the listed upper-case words. Accepts lower case, too, because the documentation
-/// uses it for some values.
+/// Reads one of the listed upper-case words, ignoring case, because the documentation uses lower
+/// case for some values.
 pub(super) fn word(
     reader: &mut Reader<'_>,
     words: &[&'static str],

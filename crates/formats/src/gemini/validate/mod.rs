@@ -1,9 +1,10 @@
 //! Validation of requests. Reads the bytes once and stores only a [`GenerateHead`].
-//! `decode_request` does not repeat the checks.
+//! `decode_request` performs the same validation.
 //!
 //! Unknown fields of the request, of its configurations and of tools are refused: an unknown tool
-//! may run at the provider. Unknown fields of parts are accepted. An optional field that is null is
-//! treated as omitted. Errors contain the name of a field in the caller's spelling.
+//! may run at the provider. Unknown fields of turns, parts and function declarations are accepted.
+//! An optional field that is null is treated as omitted. Errors contain the name of a sent field in
+//! the caller's spelling.
 
 mod config;
 mod contents;
@@ -193,8 +194,8 @@ fn labels(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     Ok(())
 }
 
-/// Returns the documented name of a field. It must be one of `names`, and the field must occur only
-/// once, in any spelling.
+/// Returns the documented name of a field. Fails if the name is not in `names`, or if the field
+/// occurs more than once, in any spelling.
 pub(in super::super) fn known(
     key: &Key<'_>,
     names: &[&'static str],

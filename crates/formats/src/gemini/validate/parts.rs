@@ -34,13 +34,13 @@ const FIELDS: &[&str] = &[
     "thoughtSignature",
 ];
 
-/// Calls without a result so far: optional id, and name.
+/// Calls without a result so far, each with its optional id and its name.
 #[derive(Default)]
 pub(super) struct Calls(Vec<(Option<String>, String)>);
 
 impl Calls {
     /// Removes the call to which a result belongs: the call with this id, otherwise the first call
-    /// with this name. Returns false if there is no such call.
+    /// with this name. Returns whether there was such a call.
     fn answer(&mut self, id: Option<&str>, name: &str) -> bool {
         let by_id = id.and_then(|id| self.0.iter().position(|(known, _)| known.as_deref() == Some(id)));
         let found = by_id.or_else(|| self.0.iter().position(|(_, known)| known == name));

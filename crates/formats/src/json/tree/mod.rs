@@ -1,5 +1,5 @@
-//! JSON tree, for formats that move content within the body: a member can only be interpreted after
-//! its whole object has been read.
+//! JSON tree, for formats in which a member can only be interpreted after its whole object has been
+//! read.
 
 mod typed;
 
@@ -95,8 +95,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Converts to a `serde_json` value. For a duplicate key, the last value counts, and numbers
-    /// become machine numbers.
+    /// Converts to a `serde_json` value. Of the values of a duplicate key, the last one is used.
+    /// Numbers are parsed, so their verbatim text is lost.
     pub(crate) fn to_value(&self) -> Value {
         match self {
             Node::Null => Value::Null,
@@ -152,7 +152,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Writes a line break, preceded by a comma except before the first element.
+/// Writes a line break and the indentation of `depth`, preceded by a comma unless `place` is 0.
 fn new_line(out: &mut Vec<u8>, place: usize, depth: usize) {
     if place > 0 {
         out.push(b',');

@@ -58,7 +58,7 @@ impl<'a> Node<'a> {
         value.ok_or_else(|| path.invalid(format_args!("must be an integer from {min} to {max}")))
     }
 
-    /// Returns the matching element of `words`; refuses other texts.
+    /// Returns the matching element of `words`; refuses all other values.
     pub(crate) fn word_at(
         &self,
         words: &[&'static str],

@@ -35,7 +35,8 @@ pub struct EventHead {
     pub kind: EventKind,
     /// Cumulative usage report of this event. Events of any kind may have one.
     pub report: UsageReport,
-    /// Number of bytes of text, reasoning, refusals and tool arguments, escapes resolved.
+    /// Number of bytes of text, reasoning, refusals, audio transcripts and tool arguments, with
+    /// escapes resolved.
     pub output_bytes: u64,
     model: Option<Span>,
     usage: Option<UsagePlace>,
@@ -152,13 +153,13 @@ impl EventEdits {
 }
 
 /// Rewrites an event for the caller as one chunk, `data: …` and a blank line. Sets the model name
-/// from the request. If the caller requested usage, keeps the upstream's usage, with `cost` instead
-/// of the upstream's cost; otherwise removes `usage`. An event without changes shares the
-/// upstream's bytes.
+/// from the request. If the caller requested usage, retains the upstream's `usage`, with `cost`
+/// instead of the upstream's cost; otherwise removes `usage`. An event with `raw` bytes that needs
+/// no changes is not copied.
 ///
-/// Returns `None` if the caller must not receive the event: usage that it did not request, and
-/// errors, since their text is that of the upstream. `head` must be the result of [`inspect_event`]
-/// for `event.data`.
+/// Returns `None` if the caller must not receive the event: usage that the caller did not request,
+/// and errors, because their text is that of the upstream. `head` must be the result of
+/// [`inspect_event`] for `event.data`.
 pub fn splice_event(
     event: &sse::Event,
     head: &EventHead,

@@ -9,9 +9,10 @@ use crate::json::{Kind, Reader};
 pub(super) struct Output {
     /// Number of choices.
     pub(super) choices: u32,
-    /// Number of bytes of text, reasoning, refusals and tool arguments, escapes resolved.
+    /// Number of bytes of text, reasoning, refusals, audio transcripts and tool arguments, with
+    /// escapes resolved.
     pub(super) bytes: u64,
-    /// Whether a choice has any of these bytes, or a tool call.
+    /// Whether a choice has any of these bytes, a tool call or audio data.
     pub(super) content: bool,
     /// Whether a choice has a finish reason.
     pub(super) finished: bool,
@@ -161,8 +162,8 @@ fn string_bytes(reader: &mut Reader<'_>) -> Result<u64, BoxedError> {
     Ok(0)
 }
 
-/// Returns the number of bytes of a content: a string, or (Mistral) parts with `text` and with
-/// `thinking`, which has nested parts.
+/// Returns the number of text bytes of message content: a string, or an array of parts with `text`,
+/// `refusal` or Mistral's `thinking`, which contains nested parts.
 fn text_bytes(reader: &mut Reader<'_>) -> Result<u64, BoxedError> {
     if reader.kind()? != Kind::Array {
         return string_bytes(reader);

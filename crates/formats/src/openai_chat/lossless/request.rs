@@ -10,8 +10,8 @@ use crate::lossless::{Edit, Span, splice, splice_chunks};
 /// Upstream's name of the limit on output tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CapName {
-    /// The name that the caller used. A limit that the gateway sets is `max_tokens`, which all
-    /// servers except OpenAI's support.
+    /// The name that the caller used. If the caller set no limit, the gateway sends its own limit
+    /// as `max_tokens`.
     #[default]
     AsSent,
     /// The name `max_tokens` in every request.
@@ -33,7 +33,7 @@ pub struct RequestEdits<'e> {
     /// not requested.
     pub remove: &'e [&'e str],
     /// Top-level fields to add, each with its value as JSON text. A field that the caller sent is
-    /// replaced only if `remove` lists it.
+    /// not replaced unless it is dropped, for example because `remove` lists it.
     pub add: &'e [(&'e str, &'e str)],
     /// Unknown fields that the upstream accepts. All other unknown fields are dropped.
     pub vendor_fields: &'e [&'e str],
@@ -193,7 +193,8 @@ fn field_action(field: &FieldPlace, head: &ChatHead<'_>, edits: &RequestEdits<'_
 fn cap_action(field: Field, head: &ChatHead<'_>, edits: &RequestEdits<'_>) -> FieldAction {
     let (upstream_field, key): (_, &[u8]) = match edits.cap_name {
         CapName::AsSent => {
-            // The gateway adds its limit under the same key, so the null would be a duplicate.
+            // A limit of null is dropped, because the gateway adds its own limit, which would be a
+            // duplicate under the same key.
             let is_superseded = head.max_tokens.is_none() && edits.clamp_output.is_some();
             return if is_superseded {
                 FieldAction::Drop
@@ -245,7 +246,7 @@ fn edit_value<'e>(
 }
 
 /// Returns the positions of the roles that are `developer`. The messages were validated, so a read
-/// error cannot occur; it would yield no positions.
+/// error cannot occur; it would end the search.
 fn developer_roles(messages: Span, body: &[u8]) -> Vec<Span> {
     let mut roles = Vec::new();
     if let Ok(mut reader) = Reader::new(messages.of(body), u32::MAX) {

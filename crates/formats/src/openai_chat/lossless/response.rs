@@ -19,7 +19,8 @@ pub struct ResponseHead {
     pub capped: u32,
     /// Usage report of the response.
     pub report: UsageReport,
-    /// Number of bytes of text, reasoning, refusals and tool arguments, escapes resolved.
+    /// Number of bytes of text, reasoning, refusals, audio transcripts and tool arguments, with
+    /// escapes resolved.
     pub output_bytes: u64,
     /// Whether the choices have text, but none of them has token probabilities.
     pub lacks_logprobs: bool,
@@ -85,10 +86,10 @@ pub fn inspect_response(body: &[u8]) -> Result<ResponseHead, DecodeError> {
     Ok(head)
 }
 
-/// Rewrites a response for the caller. Sets `model` to the name from the request, and replaces any
-/// upstream cost in `usage` with the caller's cost. `charged` contains the usage and the cost of
-/// the call; if the upstream reports no usage, adds that usage. `head` must be the result of
-/// [`inspect_response`] for this body.
+/// Rewrites a response for the caller. Sets `model` to the name from the request, and removes the
+/// upstream's cost from `usage`. `charged` contains the usage and the cost of the call: the cost is
+/// added to `usage`, and if the response has no usage object, the usage is added, too. `head` must
+/// be the result of [`inspect_response`] for this body.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,

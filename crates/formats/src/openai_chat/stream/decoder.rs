@@ -9,7 +9,7 @@ use super::super::wire::{Answer, CallDelta, Choice, Content, Delta};
 use crate::error::DecodeError;
 use crate::sse;
 
-/// Decodes the events of one streamed response leniently: missing fields have defaults, unknown
+/// Decodes the events of one streamed response leniently: missing fields have defaults, and unknown
 /// fields are skipped.
 #[derive(Debug, Default)]
 pub struct StreamDecoder {
@@ -35,7 +35,7 @@ impl StreamDecoder {
         let usage = chunk.extra.get("usage").filter(|usage| !usage.is_null());
         let usage = usage.or_else(|| chunk.extra.get("x_groq")?.get("usage"));
         let usage = usage.and_then(|usage| read_usage_value(usage).usage);
-        // Azure starts with a chunk about the prompt, which has no response id.
+        // Azure's first chunk is about the prompt and has no response id.
         let is_empty_chunk = chunk.choices.is_empty() && usage.is_none();
         let mut events = Vec::new();
         if is_empty_chunk {
@@ -80,7 +80,7 @@ impl StreamDecoder {
         }
     }
 
-    /// Decodes and removes the texts of a delta; only its tool calls remain.
+    /// Decodes the texts of a delta, and returns its tool calls for further decoding.
     fn decode_texts(
         &self,
         choice: u32,

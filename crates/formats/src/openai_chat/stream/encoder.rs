@@ -12,9 +12,9 @@ use super::super::wire::{CallDelta, Content, Delta, FunctionCall};
 use crate::sse;
 
 /// Encodes a streamed response for one caller. Rules of the format: the first chunk of a choice has
-/// the role and no text; id, time and model are the same on all chunks; a choice ends with an empty
-/// delta and its finish reason. If the caller requested usage, a separate chunk without choices
-/// contains it, and all chunks before have `usage: null`.
+/// the role and an empty text; id, time and model are the same in all chunks; a choice ends with an
+/// empty delta and its finish reason. If the caller requested usage, a separate chunk without
+/// choices contains the usage, and all other chunks have `usage: null`.
 #[derive(Debug)]
 pub struct StreamEncoder {
     id: String,
@@ -38,7 +38,8 @@ impl StreamEncoder {
     }
 
     /// Encodes one event as a complete event of the format, or as two at the start of a choice.
-    /// `None` if the caller must not receive the event. `cost` is added to the usage event.
+    /// `None` for signatures of reasoning, which the format cannot express, and for usage that the
+    /// caller did not request. `cost` is added to the usage event.
     pub fn encode(&mut self, event: &StreamEvent, cost: Option<Credits>) -> Option<Bytes> {
         let (choice, delta, logprobs) = match event {
             StreamEvent::Start { id, created, .. } => {
@@ -50,7 +51,7 @@ impl StreamEncoder {
                 let usage = encode_usage(usage, cost);
                 return self.include_usage.then(|| self.chunk(Vec::new(), Some(usage)));
             }
-            // The format cannot express seals.
+            // The format cannot express signatures of reasoning.
             StreamEvent::ReasoningSeal { .. } => return None,
             StreamEvent::Finish { choice, reason, .. } => {
                 let reason = Some(finish_to_wire(*reason));

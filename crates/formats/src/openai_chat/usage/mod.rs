@@ -2,8 +2,8 @@
 //!
 //! In this format `prompt_tokens` includes cached, cache-written and audio tokens, and
 //! `completion_tokens` includes reasoning and audio tokens. Known deviations: DeepSeek reports
-//! cache hits as `prompt_cache_hit_tokens`, Moonshot as `cached_tokens` next to the totals, xAI
-//! includes reasoning only in the total, Groq sends the report of a stream in `x_groq`.
+//! cache hits as `prompt_cache_hit_tokens`, and Moonshot as `cached_tokens` next to the totals. xAI
+//! includes reasoning only in the total. Groq sends the report of a stream in `x_groq`.
 
 use serde_json::{Value, json};
 use tollgate_types::usage::MAX_QUANTITY;
@@ -15,7 +15,8 @@ use crate::json::{Kind, Reader};
 /// Usage report after a plausibility check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct UsageReport {
-    /// Reported usage. `None` if the report is missing or implausible; a report of zero is `Some`.
+    /// Reported usage. `None` if the report is missing, or if its prompt or completion tokens are
+    /// implausible or cannot be derived from the total. A report of zero is `Some`.
     pub usage: Option<Usage>,
     /// Whether the upstream sent a report that is implausible, in whole or in part: negative,
     /// fractional, textual or huge numbers, a missing total, a part above its total.
@@ -68,8 +69,8 @@ pub(super) struct Reported {
 }
 
 impl Reported {
-    /// Reads the object under the cursor. Any value that is not a count makes the report
-    /// implausible; it never causes an error.
+    /// Reads the object under the cursor. A count with an invalid value is recorded as invalid and
+    /// causes no error.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Reported, BoxedError> {
         let mut reported = Reported {
             is_empty: true,
@@ -202,7 +203,8 @@ impl Reported {
     }
 }
 
-/// Whether a key of a usage object contains the cost of a call. The gateway itself adds `cost`.
+/// Whether a key of a usage object is about the upstream's charge for the call. The gateway removes
+/// such keys and adds its own `cost`.
 pub(super) fn is_cost(name: &str) -> bool {
     matches!(name, "cost" | "cost_details" | "cost_in_usd_ticks" | "is_byok")
 }
@@ -263,7 +265,8 @@ pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
     object
 }
 
-/// Reads a usage object of this format from JSON text.
+/// Reads a usage object of this format from JSON text. A value of another type counts as a missing
+/// report.
 pub fn read_usage(text: &[u8]) -> Result<UsageReport, DecodeError> {
     let mut reader = Reader::new(text, u32::MAX)?;
     if reader.kind()? != Kind::Object {

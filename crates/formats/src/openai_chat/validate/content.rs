@@ -13,7 +13,8 @@ const TEXT: usize = 0;
 const REFUSAL: usize = 1;
 const DETAILS: &[&str] = &["auto", "low", "high", "original"];
 
-/// A parsed content. Its valid parts depend on the role, which may follow the content in the body.
+/// Properties of the content of a message. The role determines which part types are valid. It may
+/// follow the content in the body, so the part types are checked after the whole message was read.
 #[derive(Default)]
 pub(super) struct Content {
     pub(super) media: Media,
@@ -32,7 +33,7 @@ impl Content {
         self.only(&[TEXT, REFUSAL], path)
     }
 
-    /// Refuses parts that are invalid for a user.
+    /// Refuses refusals, the only parts that are invalid for a user.
     pub(super) fn no_refusal(&self, path: &Path<'_>) -> Result<(), BoxedError> {
         self.only(&[TEXT, 2, 3, 4], path)
     }
@@ -160,8 +161,9 @@ fn image(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<
     if has_url { Ok(()) } else { Err(path.missing("url")) }
 }
 
-/// Returns the number of bytes of a data URL; zero for an http or https URL. Other schemes are
-/// refused: some model servers read `file:` URLs from their own disk.
+/// Returns the number of bytes of a data URL in the body; zero for an http or https URL. Refuses
+/// data URLs with invalid base64 or with a false image type, and other schemes: some model servers
+/// read `file:` URLs from their own disk.
 fn inline_bytes(text: Text<'_>, path: &Path<'_>) -> Result<u64, BoxedError> {
     let url = &*text.decoded();
     let has_scheme = |scheme: &str| {

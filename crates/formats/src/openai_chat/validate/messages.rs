@@ -146,7 +146,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Validated keys of a message. All of them except the role may be null.
+/// Validated keys of a message. `role` must not be null, and `content` may be null only for the
+/// roles `assistant` and `function`. All other keys may be null, which counts as omitted.
 const KEYS: [&str; 8] = [
     "role",
     "content",
@@ -211,7 +212,8 @@ fn function_call(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedEr
     named_with(reader, "arguments", path)
 }
 
-/// Reads an object with the strings `name` and `second`.
+/// Checks that the value is an object with a non-empty string `name` and a string under the key in
+/// `second`; ignores other keys.
 fn named_with(reader: &mut Reader<'_>, second: &str, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut seen = 0;

@@ -1,7 +1,7 @@
-//! Validation of chat requests. Reads the bytes once and stores only a [`ChatHead`].
-//! `decode_request` does not repeat the checks.
+//! Validation of chat requests. Reads the bytes of a valid request once and stores only a
+//! [`ChatHead`]. `decode_request` validates with the same function.
 //!
-//! Known fields are checked to any depth. Unknown top-level fields are listed for
+//! Known nested fields are checked, too. Unknown top-level fields are listed for
 //! [`check_unknown`](super::check_unknown). Unknown nested fields (of messages, parts, tools) are
 //! accepted, because vendors add them and the gateway forwards them unchanged; only the limits on
 //! depth and number of values apply to them. An optional field that is null is treated as omitted.
@@ -22,7 +22,7 @@ use crate::error::{BoxedError, DecodeError};
 use crate::json::{Key, MAX_NODES, Path, Reader};
 use crate::lossless::Span;
 
-/// Maximum number of unknown top-level fields; no provider accepts more.
+/// Maximum number of unknown top-level fields. A further field is refused as unknown.
 const MAX_UNKNOWN_FIELDS: usize = 64;
 
 /// Checks a complete request against the documentation of `POST /v1/chat/completions`: required

@@ -73,7 +73,7 @@ pub(super) fn positive(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, 
     Ok(reader.integer_at(1..=i64::MAX, path)?.cast_unsigned())
 }
 
-/// Reads an object with any content.
+/// Skips an object with any content; refuses other types.
 pub(super) fn open_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     while reader.key()?.is_some() {
@@ -101,7 +101,7 @@ pub(crate) fn service_tier(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(
     }
 }
 
-/// The parsed `stream_options` with their position.
+/// The parsed `stream_options`, with positions for their rewriting.
 pub(crate) struct StreamOptions {
     pub(crate) include_usage: bool,
     pub(super) place: StreamOptionsPlace,

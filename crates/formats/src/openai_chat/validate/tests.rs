@@ -741,7 +741,7 @@ fn inline_images_are_images() {
     };
     for url in [
         "data:image/png;base64,iVBORw0KGgo+",
-        // PHP escapes slashes, .NET escapes the plus sign.
+        // PHP escapes slashes, and .NET escapes the plus sign.
         r"data:image\/jpeg;base64,\/9j\/4AAQ",
         r"data:image/png;base64,iVBORw0KGgo\u002B",
         // The gateway accepts a JPEG declared as PNG, and data that is not declared as an image.

@@ -4,7 +4,8 @@ use super::options::{named, once, open_object};
 use crate::error::BoxedError;
 use crate::json::{Kind, Path, Reader};
 
-/// Maximum number of tools, and maximum number of deprecated functions.
+/// Maximum number of entries of each of `tools`, the deprecated `functions`, and
+/// `allowed_tools.tools`.
 const MAX_TOOLS: u32 = 128;
 
 /// Reads `tools` and returns their number.

@@ -41,15 +41,15 @@ pub struct Relayed {
     pub bytes: Option<Bytes>,
     /// Usage report; set only for [`EventKind::End`].
     pub usage: Option<Usage>,
-    /// Number of bytes of text, reasoning and arguments, escapes resolved.
+    /// Number of bytes of the event's `delta`, with escapes resolved; 0 without a delta.
     pub output_bytes: u64,
     /// Upstream's failure in the format of an error body.
     pub failure: Option<Bytes>,
 }
 
-/// Relays the events of one stream. Marks sealed reasoning with the upstream's origin, and adds the
-/// numbers and indices that the format requires. [`apply_identity`] then sets the gateway's own
-/// members of the response.
+/// Relays the events of one stream. Wraps the encrypted content of reasoning with the upstream's
+/// origin, and adds missing sequence numbers and indices. [`apply_identity`] then sets the
+/// gateway's own members of the response.
 #[derive(Debug)]
 pub struct Relay {
     origin: String,
@@ -57,7 +57,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Creates a relay for an upstream whose seals have this origin.
+    /// Creates a relay for an upstream whose encrypted reasoning has this origin.
     pub fn new(origin: &str) -> Self {
         Self {
             origin: origin.to_owned(),
@@ -203,8 +203,9 @@ fn failure(data: &[u8]) -> Bytes {
     Bytes::from(to_bytes(&json!({ "error": error })))
 }
 
-/// Writes the event on one line: line feeds are white space in JSON. The event name is its type,
-/// which some clients require. A malformed type is omitted, because it could inject other fields.
+/// Writes the event with its data on one line: line feeds are white space in JSON. The name of the
+/// event, which some clients require, is its type. A malformed type is omitted, because it could
+/// inject other fields.
 fn named(kind: &str, data: &[u8]) -> Bytes {
     let name = kind
         .bytes()
@@ -224,7 +225,7 @@ fn parts(event: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((text.get(..at)?.strip_prefix(b"event: ")?, text.get(at + 7..)?))
 }
 
-/// Types of events that contain the complete response object.
+/// Types of events that contain the response object.
 const RESPONSE_EVENTS: &[&[u8]] = &[
     b"response.created",
     b"response.queued",
@@ -235,8 +236,8 @@ const RESPONSE_EVENTS: &[&[u8]] = &[
 ];
 
 /// Rewrites an event for the caller: sets the gateway's own members of the response, if the event
-/// contains a response. `end` adds the cost, and the counted usage if the upstream did not report
-/// any.
+/// contains a response. `end` adds the cost, and the counted usage if the response has no usage
+/// object. Returns other events unchanged.
 pub fn apply_identity(event: &Bytes, identity: &Identity, end: Option<(&Usage, Credits)>) -> Bytes {
     let rewritten = || {
         let (name, data) = parts(event)?;
@@ -270,7 +271,8 @@ pub fn sequence_number(event: &Bytes) -> Option<u64> {
     Some(numbered.sequence_number)
 }
 
-/// Replaces or adds the `sequence_number` of an event.
+/// Replaces or adds the `sequence_number` of an event. Returns an event without name or data
+/// unchanged.
 pub fn with_sequence_number(event: &Bytes, number: u64) -> Bytes {
     let numbered = || {
         let (name, data) = parts(event)?;
@@ -286,7 +288,8 @@ pub fn with_sequence_number(event: &Bytes, number: u64) -> Bytes {
     numbered().unwrap_or_else(|| event.clone())
 }
 
-/// Writes an event of this type that contains the complete response object.
+/// Writes an event of type `kind` that contains the response object. `number` is its
+/// `sequence_number`.
 pub fn encode_response_event(kind: &str, response: &Value, number: u64) -> Bytes {
     let event = json!({"type": kind, "response": response, "sequence_number": number});
     sse::write_event(Some(kind.as_bytes()), &to_bytes(&event))

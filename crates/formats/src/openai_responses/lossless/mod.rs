@@ -1,6 +1,7 @@
 //! Relays Responses requests and responses between a caller and an upstream of the same format.
-//! Only the model's name, the gateway's own members of a response, the wrapping of sealed reasoning
-//! and the added cost change; all other bytes are forwarded unchanged.
+//! Changes only the members that the gateway sets or drops, the envelope of encrypted reasoning,
+//! the numbers and indices of events, and the usage object; all other values are forwarded byte for
+//! byte.
 
 mod event;
 mod numbering;
@@ -20,7 +21,8 @@ use crate::lossless::{Edit, Span, splice};
 use bytes::Bytes;
 use tollgate_types::generate::Seal;
 
-/// Returns the edits that wrap the seals for a caller, in the order of the body.
+/// Returns the edits that wrap the encrypted content at these positions for a caller, in the order
+/// of `seals`.
 fn seal_edits(body: &[u8], seals: &[Span], origin: &str) -> Vec<(Span, Vec<u8>)> {
     let wrapped = |place: &Span| {
         let seal = Seal {

@@ -86,8 +86,8 @@ impl Numbering {
         members
     }
 
-    /// Returns the index of the event's item. Adds a new item to the list. Without an id, the event
-    /// belongs to the last item.
+    /// Returns the index of the event's item, and adds the item to the list if it is new. An event
+    /// without an id belongs to the last item, unless the event adds an item.
     fn item(&mut self, event: &Numbered<'_>) -> usize {
         let is_added = event.kind == "response.output_item.added";
         let known = match event.item {

@@ -23,12 +23,12 @@ pub(super) struct ObjectPlaces {
     background: Option<Span>,
     previous: Option<Span>,
     usage: Option<Span>,
-    /// Positions of the strings that seal reasoning.
+    /// Positions of the encrypted content of reasoning, quotes included.
     pub(super) seals: Vec<Span>,
     pub(super) has_output: bool,
-    /// Whether the status is a failure.
+    /// Whether the status is `failed` or `cancelled`, or the response has an error.
     pub(super) has_failed: bool,
-    /// Number of bytes of text, reasoning and arguments.
+    /// Number of bytes of text, refusals, reasoning and tool arguments, with escapes resolved.
     pub(super) output_bytes: u64,
 }
 
@@ -94,8 +94,7 @@ impl ObjectPlaces {
         read_usage(&report)
     }
 
-    /// Returns the edits that replace the upstream's values with the gateway's own members of the
-    /// response.
+    /// Returns the edits that replace or add the gateway's own members of the response.
     pub(super) fn edits(&self, identity: &Identity) -> Vec<(Span, Vec<u8>)> {
         let previous = identity.previous_response_id.as_deref();
         let members = [
@@ -156,9 +155,9 @@ pub(super) struct Item<'a> {
     pub(super) kind: Cow<'a, str>,
     /// Value of `id`; for a call without an id, its `call_id`.
     pub(super) id: Cow<'a, str>,
-    /// Position of the seal, if the item is reasoning.
+    /// Position of `encrypted_content` with its quotes, if the item is reasoning.
     pub(super) seal: Option<Span>,
-    /// Number of bytes of text, reasoning and arguments.
+    /// Number of bytes of text, refusals, reasoning and tool arguments, with escapes resolved.
     pub(super) output_bytes: u64,
 }
 

@@ -6,12 +6,12 @@ use super::super::head::{FieldPlace, IGNORED_HINTS, ResponsesHead};
 use super::json_string;
 use crate::reasoning_envelope;
 
-/// Changes to a request. All other bytes are forwarded unchanged.
+/// Parameters of [`splice_request`].
 #[derive(Clone, Copy, Debug)]
 pub struct RequestEdits<'a> {
     /// Name of the model at the upstream.
     pub model: &'a str,
-    /// Origin of the seals that this upstream can read.
+    /// Origin of the encrypted reasoning that this upstream can read.
     pub origin: &'a str,
     /// Maximum number of output tokens, sent if the caller set no limit or a higher one.
     pub clamp_output: Option<u64>,
@@ -21,15 +21,17 @@ pub struct RequestEdits<'a> {
     pub reasons: bool,
 }
 
-/// Fields that no upstream receives, because responses are stored by the gateway and not by
+/// Fields whose values are not forwarded, because responses are stored by the gateway and not by
 /// providers.
 const NOT_FORWARDED: &[&str] = &["store", "previous_response_id", "background"];
 
 /// Rewrites a request for an upstream of this format. Renames the model, drops fields that no
-/// upstream needs, disables storage, unwraps the reasoning that this upstream sealed, and drops
-/// reasoning that other upstreams sealed. The upstream stores no conversation and can continue only
-/// from sealed reasoning, so the request includes seals. Other values are forwarded byte for byte.
-/// `head` must be the result of [`validate`](super::super::validate()) for this body.
+/// upstream needs, and disables storage. Unwraps the encrypted content of this upstream's
+/// reasoning, and drops reasoning without encrypted content or with that of another upstream. The
+/// upstream stores no conversation and can continue only from encrypted reasoning, so a request
+/// that may produce reasoning includes `reasoning.encrypted_content`. Other values are forwarded
+/// byte for byte. `head` must be the result of [`validate`](super::super::validate()) for this
+/// body.
 pub fn splice_request(body: &Bytes, head: &ResponsesHead<'_>, edits: RequestEdits<'_>) -> Bytes {
     let mut out = Vec::with_capacity(body.len() + edits.model.len() + 96);
     let include_seal = edits.reasons || head.has_reasoning_params || head.layout.includes_seal;
@@ -65,8 +67,8 @@ pub fn splice_request(body: &Bytes, head: &ResponsesHead<'_>, edits: RequestEdit
     Bytes::from(out)
 }
 
-/// Whether the request has reasoning without a seal, or reasoning that an upstream of another
-/// origin sealed. [`splice_request`] drops it.
+/// Whether the request has reasoning without encrypted content, or with encrypted content of
+/// another origin. [`splice_request`] drops such reasoning.
 pub fn has_foreign_seal(body: &Bytes, head: &ResponsesHead<'_>, origin: &str) -> bool {
     let mut reasoning = head.layout.items.iter().filter(|item| item.is_reasoning);
     reasoning.any(|item| {
@@ -89,7 +91,7 @@ fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Inserts sealed reasoning at the start of an `include` list.
+/// Inserts `reasoning.encrypted_content` at the start of an `include` list.
 fn with_seal(include: &[u8]) -> Vec<u8> {
     let inner = include
         .get(1..include.len().saturating_sub(1))
@@ -102,7 +104,8 @@ fn with_seal(include: &[u8]) -> Vec<u8> {
     [br#"["reasoning.encrypted_content""#, comma, inner, b"]"].concat()
 }
 
-/// Returns the input with the seals unwrapped for this upstream.
+/// Returns the input for this upstream: with encrypted content unwrapped, and without reasoning
+/// that the upstream cannot read.
 fn input(body: &Bytes, head: &ResponsesHead<'_>, field: &FieldPlace, origin: &str) -> Vec<u8> {
     if head.layout.items.is_empty() {
         return field.value.of(body).to_vec();
@@ -112,7 +115,7 @@ fn input(body: &Bytes, head: &ResponsesHead<'_>, field: &FieldPlace, origin: &st
         let bytes = item.span.of(body);
         let forwarded = match (item.is_reasoning, item.seal) {
             (false, _) => bytes.to_vec(),
-            // Upstreams do not accept the text of reasoning without a seal.
+            // Upstreams do not accept the text of reasoning without encrypted content.
             (true, None) => continue,
             (true, Some(place)) => {
                 let text: String = serde_json::from_slice(place.of(body)).unwrap_or_default();
@@ -128,8 +131,8 @@ fn input(body: &Bytes, head: &ResponsesHead<'_>, field: &FieldPlace, origin: &st
                         ]
                         .concat()
                     }
-                    // The seal never passed through the gateway. The upstream checks whether it is
-                    // valid.
+                    // The gateway did not wrap this encrypted content. The upstream checks whether
+                    // it is valid.
                     Some(seal) if seal.origin.is_empty() => bytes.to_vec(),
                     _ => continue,
                 }

@@ -14,21 +14,21 @@ use crate::json::Reader;
 /// Metadata of a complete response, without its content.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {
-    /// Whether the status is a failure.
+    /// Whether the status is `failed` or `cancelled`, or the response has an error.
     pub is_error: bool,
-    /// Whether the response has an `output` field.
+    /// Whether the response has an `output` array.
     pub has_output: bool,
     /// The reported usage; `None` if it is missing or implausible.
     pub usage: Option<Usage>,
-    /// Number of bytes of text, reasoning and arguments.
+    /// Number of bytes of text, refusals, reasoning and tool arguments, with escapes resolved.
     pub output_bytes: u64,
-    /// Origin of the seals.
+    /// Origin of the encrypted reasoning.
     origin: String,
     places: ObjectPlaces,
 }
 
-/// Inspects a complete response of an upstream whose seals have this origin. Fails if the body is
-/// not a JSON object.
+/// Inspects a complete response of an upstream whose encrypted reasoning has this origin. Fails if
+/// the body is not a JSON object or is an empty object.
 pub fn inspect_response(body: &[u8], origin: &str) -> Result<ResponseHead, DecodeError> {
     let mut reader = Reader::new(body, u32::MAX)?;
     reader.kind()?;
@@ -44,9 +44,10 @@ pub fn inspect_response(body: &[u8], origin: &str) -> Result<ResponseHead, Decod
     })
 }
 
-/// Rewrites a response for the caller. Sets the gateway's own members, marks sealed reasoning with
-/// its origin, and adds the cost. `head` must be the result of [`inspect_response`] for this body;
-/// `counted` is the usage for a response without a report.
+/// Rewrites a response for the caller. Sets the gateway's own members, wraps the encrypted content
+/// of reasoning with its origin, and adds the cost. `head` must be the result of
+/// [`inspect_response`] for this body; `counted` is the usage for a response without a usage
+/// object.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,

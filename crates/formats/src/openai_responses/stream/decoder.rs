@@ -16,13 +16,13 @@ pub struct StreamDecoder {
     calls: Vec<(u64, bool)>,
     /// Source of the text of the open reasoning item: `summary` or `content`.
     reasoned: Option<&'static str>,
-    /// Whether another part of that text has started.
+    /// Whether a further part of the reasoning summary has started.
     starts_part: bool,
 }
 
 impl StreamDecoder {
-    /// Decodes the data of one event. Fails if the text is not an event. Error objects yield no
-    /// events: [`Relay`](super::super::Relay) reports them.
+    /// Decodes the data of one event. Fails if the data is not JSON. Error objects yield no events:
+    /// [`Relay`](super::super::Relay) reports them.
     pub fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
         let event: Value = lenient(data)?;
         let delta_text = || event["delta"].as_str().unwrap_or_default().to_owned();
@@ -57,7 +57,7 @@ impl StreamDecoder {
     }
 
     fn reasoning(&mut self, source: &'static str, delta_text: String, events: &mut Vec<StreamEvent>) {
-        // If a server sends both sources, only the first one counts.
+        // If a server sends both sources, only the first one is used.
         if *self.reasoned.get_or_insert(source) != source {
             return;
         }
@@ -108,8 +108,8 @@ impl StreamDecoder {
                     });
                 }
             }
-            // Some servers send no deltas of the arguments, so they are read from the finished
-            // item.
+            // Some servers send no deltas of the arguments, so the arguments are read from the
+            // finished item.
             Some("function_call" | "custom_tool_call") if self.calls.contains(&(index, false)) => {
                 let whole = item["arguments"].as_str().or_else(|| item["input"].as_str());
                 self.arguments(index, whole.unwrap_or_default().to_owned(), events);

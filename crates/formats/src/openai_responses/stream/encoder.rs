@@ -73,7 +73,8 @@ impl OpenPart {
 }
 
 impl StreamEncoder {
-    /// Creates an encoder. Without `show_reasoning`, only the seals of reasoning are sent.
+    /// Creates an encoder. Without `show_reasoning`, only the encrypted content of reasoning is
+    /// sent.
     pub fn new(identity: Identity, echo: Echo, show_reasoning: bool) -> Self {
         Self {
             identity,
@@ -89,7 +90,7 @@ impl StreamEncoder {
         }
     }
 
-    /// Encodes one event as complete events of the format; empty for data that is sent at the end.
+    /// Encodes one event as complete events of the format; empty if the data is sent later.
     pub fn encode(&mut self, event: &StreamEvent) -> Bytes {
         let mut out = Vec::new();
         self.start(&mut out);
@@ -122,7 +123,8 @@ impl StreamEncoder {
         Bytes::from(out)
     }
 
-    /// Returns the events that end the stream; empty after a failure.
+    /// Returns the events that end the stream. `usage` replaces the usage of the stream. Must not
+    /// be called after [`fail`](Self::fail).
     pub fn end(&mut self, usage: Option<&Usage>, cost: Option<Credits>, completed_at: i64) -> Bytes {
         let mut out = Vec::new();
         self.start(&mut out);
@@ -138,7 +140,8 @@ impl StreamEncoder {
         Bytes::from(out)
     }
 
-    /// Returns the events that report why the stream is aborted. Open items remain unfinished.
+    /// Returns the events that report why the stream is aborted. They are the last events; open
+    /// items remain unfinished.
     pub fn fail(&mut self, error: &Error, kind: &str) -> Bytes {
         let mut out = Vec::new();
         self.start(&mut out);

@@ -1,4 +1,5 @@
-//! Streamed responses: numbered events, from `response.created` to `response.completed`.
+//! Streamed responses: numbered events, from `response.created` to `response.completed`,
+//! `response.incomplete` or `response.failed`.
 
 mod decoder;
 mod encoder;
@@ -12,7 +13,7 @@ use crate::sse;
 pub use decoder::StreamDecoder;
 pub use encoder::StreamEncoder;
 
-/// Writes an event. Its name is its type.
+/// Writes an event whose name is its `type`.
 pub(super) fn encode_event(event: &Value) -> Bytes {
     let name = event["type"].as_str().unwrap_or_default();
     sse::write_event(Some(name.as_bytes()), &to_bytes(event))

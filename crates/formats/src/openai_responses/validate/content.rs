@@ -8,7 +8,7 @@ use crate::request::Media;
 
 const DETAILS: &[&str] = &["auto", "low", "high", "original"];
 
-/// Location of a content, which determines the valid part types.
+/// Location of content in the input. Determines the valid part types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     System,
@@ -71,7 +71,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// A parsed part.
+/// State of a content part during validation.
 #[derive(Default)]
 struct Part {
     kind: Option<&'static str>,
@@ -201,8 +201,9 @@ impl Part {
     }
 }
 
-/// Returns the number of bytes of a data URL; zero for an http or https URL. Other schemes are
-/// refused: some model servers read `file:` URLs from their own disk.
+/// Returns the number of bytes of a data URL in the body; zero for an http or https URL. Refuses
+/// data URLs with a false image type, and other schemes: some model servers read `file:` URLs from
+/// their own disk.
 fn image_bytes(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, BoxedError> {
     let text = reader.non_empty_string_at(path)?;
     let url = &*text.decoded();

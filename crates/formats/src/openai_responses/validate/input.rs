@@ -22,8 +22,8 @@ const TYPES: &[&str] = &[
     "custom_tool_call_output",
 ];
 
-/// Calls to tools that the caller runs, and their results. They are forwarded unchanged to an
-/// upstream of this format.
+/// Types of items that are calls to tools that the caller runs, or results of such calls. These
+/// items are forwarded unchanged to an upstream of this format.
 const CLIENT_TOOL_ITEMS: &[&str] = &[
     "local_shell_call",
     "local_shell_call_output",
@@ -160,7 +160,7 @@ impl<'a> Item<'a> {
         Ok(item)
     }
 
-    /// Reads the value of a key that only some item types use.
+    /// Reads the value of a key. A key that the item's type does not use is skipped.
     fn value(
         &mut self,
         reader: &mut Reader<'a>,
@@ -266,7 +266,7 @@ fn refused(kind: &str, path: &Path<'_>) -> BoxedError {
     match kind {
         "item_reference" => path.unsupported("refers to an item that is not stored; send the item itself"),
         "compaction" | "compaction_summary" | "compaction_trigger" => {
-            path.unsupported("is not supported; send the items themselves")
+            path.unsupported("is not supported; send the items that it replaces")
         }
         _ if [
             "_call",

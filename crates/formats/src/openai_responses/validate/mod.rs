@@ -1,5 +1,5 @@
-//! Validation of responses requests. Reads the bytes once and stores only a [`ResponsesHead`].
-//! `decode_request` does not repeat the checks.
+//! Validation of responses requests. Stores only a [`ResponsesHead`]. `decode_request` validates
+//! with the same function.
 //!
 //! Unknown top-level fields are refused. Unknown fields of items and tools are accepted. An
 //! optional field that is null is treated as omitted.
@@ -102,7 +102,7 @@ fn read_request(body: &[u8]) -> Result<ResponsesHead<'_>, BoxedError> {
 /// State of a request during validation.
 struct Request<'a> {
     head: ResponsesHead<'a>,
-    /// Whether `tool_choice` requires a call.
+    /// Whether `tool_choice` is `required` or names tools, so that `tools` must not be empty.
     requires_call: bool,
 }
 

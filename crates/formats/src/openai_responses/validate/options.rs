@@ -177,13 +177,13 @@ fn schema_name(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedErro
     }
 }
 
-/// Whether a name consists of at most `max` letters, digits, underscores and dashes.
+/// Whether a name consists of 1 to `max` ASCII letters, digits, underscores and dashes.
 pub(super) fn is_plain_name(name: &str, max: usize) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     (1..=max).contains(&name.len()) && name.bytes().all(fits)
 }
 
-/// Reads `include`. Returns whether it requests sealed reasoning.
+/// Reads `include`. Returns whether it requests the encrypted content of reasoning.
 pub(super) fn include(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, BoxedError> {
     reader.array_at(path)?;
     let (mut index, mut seal, mut seen) = (0, false, 0);

@@ -1,4 +1,4 @@
-//! Tables of accepted and refused bodies. The API tests run more of them through the built binary.
+//! Tables of accepted and refused bodies. The API tests send more such bodies to the built binary.
 
 use serde_json::{Value, json};
 use tollgate_types::ErrorCode;

@@ -5,8 +5,8 @@ use super::options::is_plain_name;
 use crate::error::BoxedError;
 use crate::json::{Kind, Path, Reader, open_keys, open_object};
 
-/// Tools that only this format defines and that the caller runs. They are forwarded unchanged to an
-/// upstream of this format.
+/// Types of tools that only this format defines and that the caller runs. These tools are forwarded
+/// unchanged to an upstream of this format.
 const CLIENT_TOOLS: &[&str] = &[
     "local_shell",
     "apply_patch",
@@ -15,8 +15,8 @@ const CLIENT_TOOLS: &[&str] = &[
     "namespace",
 ];
 
-/// Tools that run at the provider. They cost extra, and some of them access data that is stored
-/// there for other callers.
+/// Type prefixes of tools that can run at the provider. The gateway refuses these tools: they can
+/// cost extra or access data that is stored at the provider for other callers.
 const HOSTED_TOOLS: &[&str] = &[
     "web_search",
     "file_search",
@@ -151,7 +151,7 @@ fn custom_format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedEr
     }
 }
 
-/// Reads `tool_choice`. Returns whether it requires a call.
+/// Reads `tool_choice`. Returns whether it is `required` or an object that names tools.
 pub(super) fn choice(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, BoxedError> {
     match reader.kind()? {
         Kind::String => Ok(reader.word_at(&["none", "auto", "required"], path)? == "required"),

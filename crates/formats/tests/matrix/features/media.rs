@@ -9,9 +9,9 @@ const PDF: &str = "JVBERi0xLjcK";
 const WAV: &str = "UklGRiQAAABXQVZF";
 const ADDRESS: &str = "https://example.com/it";
 
-/// Content of the image that a URL refers to.
+/// Content of every image that the gateway fetches or reads from an uploaded file.
 pub const IMAGE: &str = "data:image/png;base64,iVBORw0KGgo=";
-/// Content of the document that a URL refers to.
+/// Content of every document that the gateway fetches or reads from an uploaded file.
 pub const DOCUMENT: &str = "data:application/pdf;base64,JVBERi0xLjcK";
 
 /// Returns the members for a part in a user turn, after a text.

@@ -19,7 +19,7 @@ fn sealed(origin: &str) -> String {
     })
 }
 
-/// Replaces this provider's wrapped seals in JSON with their data.
+/// Replaces this provider's wrapped signatures in JSON with their data.
 pub fn unwrapped(json: &str) -> String {
     let wrapped = sealed(ORIGIN);
     json.replace(&STANDARD.encode(&wrapped), DATA)

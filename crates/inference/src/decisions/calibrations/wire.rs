@@ -78,9 +78,9 @@ pub struct Calibration {
     /// probability. Values between two pairs are interpolated linearly.
     #[schema(value_type = Option<Vec<Vec<f64>>>)]
     curve: Option<Vec<(f64, f64)>>,
-    /// Quality of the examples as sent.
+    /// Quality of the decisions in the examples, before correction.
     before: Quality,
-    /// Quality of the same examples after correction.
+    /// Quality of the same decisions after correction.
     after: Quality,
     /// Expected quality of other decisions, from a 5-fold cross-validation. Absent if there are too
     /// few examples.

@@ -149,7 +149,8 @@ async fn a_change_that_cannot_be_written_down_is_no_success() {
         (500, &json!("internal_error"))
     );
     assert!(!made.text.contains("disk"), "{}", made.text);
-    // A refused request and a read write no audit record, so they work as usual.
+    // A refused request returns its own error although its audit record cannot be written. A read
+    // writes no audit record.
     let denied = office
         .send(Role::Viewer, "POST", "/admin/v1/accounts", &new)
         .await;

@@ -120,7 +120,8 @@ impl TestLedger {
         self.storage.prices.record(vec![record]).await.unwrap();
     }
 
-    /// Subscribes the account to a plan with `weekly` nano-credits, paid through a provider.
+    /// Subscribes the account to a plan with a weekly allowance of `weekly` nano-credits, paid
+    /// through a provider.
     pub async fn subscribe(&self, account: AccountId, weekly: i64) {
         let new = NewSubscription {
             id: SubscriptionId::from_u128(account.as_u128()),

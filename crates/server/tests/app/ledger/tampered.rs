@@ -2,8 +2,8 @@
 
 use super::engines::{ACCOUNT, ENGINES, TestLedger, hold, settlement};
 
-/// Number of calls after the grant at place 1. Each holds 100 and is charged 30, as hold,
-/// settlement and release.
+/// Number of calls after the grant, which has position 1 in the chain. Each call holds 100 and is
+/// charged 30, in three transfers: hold, settlement and release.
 const CALLS: u128 = 3;
 
 /// Returns the I14 faults of a valid ledger after these statements, for each engine.
