@@ -1,5 +1,5 @@
-//! Detects likely mistakes in price changes: a tenfold change is usually a misplaced decimal point,
-//! or a price per thousand where a price per million belongs.
+//! Detects likely mistakes in price changes. A change by more than a factor of 10 is usually a
+//! misplaced decimal point, or a price per thousand units instead of per million.
 
 use tollgate_types::{Credits, Prices, Unit};
 

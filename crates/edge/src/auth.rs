@@ -1,5 +1,5 @@
 //! Authentication. One extractor reads every header that can contain the key, so that all endpoints
-//! accept the same ones. It then counts the request against the rate limit.
+//! accept the same headers, and then counts the request against the rate limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,7 +95,8 @@ impl Authenticator {
         Ok(caller)
     }
 
-    /// Counts a request of the caller. Returns an error if the budget is exhausted.
+    /// Counts a request of the caller. Returns an error if the budget is exhausted or the counters
+    /// fail.
     pub(crate) async fn count(
         &self,
         caller: &Caller,

@@ -18,13 +18,13 @@ use crate::error::ApiError;
 
 /// Maximum body size of a route with inline media, in bytes.
 pub const MEDIA_BODY: usize = 32 * 1024 * 1024;
-/// Maximum body size of all other JSON routes, in bytes.
+/// Default maximum body size of JSON routes without inline media, in bytes.
 pub const JSON_BODY: usize = 8 * 1024 * 1024;
 /// Minimum transfer rate of a body after the grace period.
 const MIN_BYTES_PER_SECOND: u64 = 1024;
 
-/// The bytes of a body with a JSON content type, at most `LIMIT` bytes. The format's decoder checks
-/// the JSON itself.
+/// The bytes of a body with a JSON content type or none, at most `LIMIT` bytes. The format's
+/// decoder checks the JSON itself.
 #[derive(Debug)]
 pub struct JsonBody<const LIMIT: usize>(pub Bytes);
 
@@ -39,7 +39,7 @@ impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for JsonBody<LIMIT> {
     }
 }
 
-/// Returns an error if the body is compressed.
+/// Returns an error if the body has a content encoding other than `identity`.
 pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Error> {
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
         && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
@@ -122,8 +122,8 @@ pub(crate) struct BodyChunks {
 }
 
 impl BodyChunks {
-    /// Reads at most `limit` bytes. After `grace_period`, the transfer rate must not fall below the
-    /// minimum.
+    /// Creates a reader of at most `limit` bytes. After `grace_period`, the transfer rate must not
+    /// fall below the minimum.
     pub(crate) fn new(body: Body, limit: usize, grace_period: Duration) -> Self {
         Self {
             body,

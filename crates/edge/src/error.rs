@@ -116,8 +116,8 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Inserts `retry-after` in whole seconds, `retry-after-ms` and `x-should-retry`, which the
-/// official SDKs obey.
+/// Inserts `retry-after` (in whole seconds) and `retry-after-ms` if a retry is safe, and
+/// `x-should-retry: false` if a retry would fail. The official SDKs obey these headers.
 fn retry_headers(headers: &mut HeaderMap, error: &Error) {
     let wait = match error.retry {
         Retry::After(wait) => Some(wait),

@@ -1,5 +1,5 @@
 //! Delays callers that guess keys. After 30 invalid keys per minute from one address, the response
-//! to each further one is delayed by a second. Responses do not reveal the delay, and valid keys
+//! to each further one is delayed by a second. Responses do not mention the delay, and valid keys
 //! from the same address are not delayed.
 
 use std::collections::HashMap;

@@ -64,8 +64,8 @@ enum Next {
     Answer(Response),
 }
 
-/// Claim on an idempotency key. Its holder executes the request and must store or release the
-/// outcome.
+/// Claim on an idempotency key. The holder of the claim executes the request, and must then store
+/// the response or release the key.
 struct Ticket {
     store: Arc<dyn IdempotencyStore>,
     vault: Vault,
@@ -96,12 +96,13 @@ impl Idempotency {
         }
     }
 
-    /// Whether a request has an idempotency key.
+    /// Whether a request is a POST with an idempotency key.
     pub fn has_key<B>(request: &Request<B>) -> bool {
         request.method() == Method::POST && request.headers().contains_key(KEY)
     }
 
-    /// Executes a request that has a key with `inner`, or returns the stored response.
+    /// Executes a request that has an idempotency key by a call of `inner`, or returns the stored
+    /// response.
     pub async fn serve<F>(&self, request: Request<Body>, inner: impl FnOnce(Request<Body>) -> F) -> Response
     where
         F: Future<Output = Response> + Send + 'static,
@@ -203,9 +204,10 @@ impl Idempotency {
 }
 
 impl Ticket {
-    /// Delivers the response to the caller, if it is still connected, and stores it. The response
-    /// is stored before its last chunk is delivered, so that a caller who has received all of it
-    /// can repeat the request.
+    /// Delivers the response to the caller, if the caller is still connected, and stores a
+    /// successful response; any other response releases the key. A response of known length is
+    /// stored before its delivery, a stream before its end is signaled, so that a caller who has
+    /// received the complete response can repeat the request.
     async fn deliver_and_store(self, response: Response, respond: oneshot::Sender<Response>) {
         if !response.status().is_success() {
             self.release().await;
@@ -320,7 +322,7 @@ fn streamed(receiver: mpsc::Receiver<Result<Bytes, axum::Error>>) -> Body {
     Body::from_stream(chunks)
 }
 
-/// Returns the digest of a caller's key and the request path.
+/// Returns the digest of the request path and the caller's idempotency key.
 fn key(parts: &Parts) -> Result<IdempotencyKeyHash, Error> {
     let key = readable_key(&parts.headers)?;
     let mut digest = Sha256::new();

@@ -14,7 +14,7 @@ pub enum MaxCost {
     Unset,
     /// The limit, in credits.
     Limit(Credits),
-    /// The header is not an amount of credits.
+    /// The header is not a single, non-negative amount of credits.
     Unreadable,
 }
 

@@ -29,7 +29,8 @@ pub struct Object<'o> {
     pub filename: &'o str,
 }
 
-/// Builds the response to a request for an object. `open` returns its bytes, or those of a range.
+/// Builds the response to a request for an object. `open` returns the bytes of the object, or of a
+/// range.
 pub async fn respond<F>(
     object: &Object<'_>,
     method: &Method,

@@ -1,5 +1,6 @@
-//! Authentication of administrators. It reads the same headers as [`crate::auth`], but accepts only
-//! admin tokens: API keys do not open the admin API, and admin tokens do not open the public API.
+//! Authentication of administrators. The extractor reads the same headers as [`crate::auth`], but
+//! accepts only admin tokens: API keys do not open the admin API, and admin tokens do not open the
+//! public API.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -16,7 +16,8 @@ use crate::error::ApiError;
 #[derive(Clone, Debug, Default)]
 pub struct PublicUrl(pub Option<Arc<str>>);
 
-/// Scheme and authority of the request's address, without a trailing slash.
+/// The configured public URL, otherwise scheme and authority of the request's address; without a
+/// trailing slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin(pub String);
 
@@ -39,7 +40,7 @@ where
 }
 
 /// Returns the origin from the `host` header. Only the caller sees the result, so the header needs
-/// a syntax check only. The scheme is that of the connection, unless a trusted proxy reports TLS.
+/// a syntax check only. The scheme is `http`, unless a trusted proxy reports TLS.
 fn of_request(headers: &HeaderMap, authority: Option<&Authority>, is_forwarded: bool) -> String {
     let named = headers
         .get(HOST)

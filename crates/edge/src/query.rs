@@ -89,7 +89,7 @@ mod tests {
         share: Option<f64>,
     }
 
-    /// Messages stay stable if serde changes its wording.
+    /// Detects changes of serde's wording, from which the messages are derived.
     #[tokio::test]
     async fn query_errors_have_stable_messages() {
         for (query, code, param, message) in [

@@ -28,7 +28,7 @@ const OVERHEAD: HeaderName = HeaderName::from_static("x-tollgate-overhead-us");
 const STRUCTURED: HeaderName = HeaderName::from_static("x-tollgate-structured");
 const IGNORED: HeaderName = HeaderName::from_static("x-tollgate-ignored");
 
-/// Maximum length of a request URI.
+/// Maximum length of a request URI, in bytes.
 const MAX_URI_BYTES: usize = 8 * 1024;
 
 /// Maximum number of headers that the request layer adds.

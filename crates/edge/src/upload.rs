@@ -76,7 +76,8 @@ impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for Upload<LIMIT> {
 }
 
 impl<const LIMIT: usize> Upload<LIMIT> {
-    /// Returns the next part. Unread data of the previous part is skipped.
+    /// Returns the next part, or `None` at the end of the form. Unread data of the previous part is
+    /// skipped.
     pub async fn next(&mut self) -> Result<Option<Part<'_>>, Error> {
         let field = self.form.next_field().await;
         let field = field.map_err(|error| broken(&self.fault, &error))?;

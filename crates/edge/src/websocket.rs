@@ -66,8 +66,8 @@ impl Sessions {
         }
     }
 
-    /// Accepts the caller's handshake and runs `talk` with the session. Returns 403 for a page of
-    /// another origin, and 429 if the account has too many open sessions.
+    /// Accepts the caller's handshake and runs `handler` with the session. Returns 403 for a page
+    /// of another origin, and 429 if the account has too many open sessions.
     pub fn open<F>(
         self: &Arc<Self>,
         caller: &Caller,
@@ -170,7 +170,7 @@ pub struct Session {
     _slot: SessionSlot,
 }
 
-/// Error of a session whose client has disconnected.
+/// Error of a session whose client has disconnected or reads too slowly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disconnected;
 

@@ -74,7 +74,7 @@ struct Head {
 }
 
 impl Framing {
-    /// Parses the next bytes and returns the first ambiguous head. It stops there, because the
+    /// Parses the next bytes and returns the first ambiguous head. Parsing stops there, because the
     /// connection ends with that request.
     pub(crate) fn follow(&mut self, mut bytes: &[u8]) -> Option<Ambiguous> {
         while !bytes.is_empty() {

@@ -75,7 +75,8 @@ pub(crate) async fn refuse(
     let _ = timeout(LINGER_TIMEOUT, stream.write_all(&bytes)).await;
 }
 
-/// Closes the sending side, then reads and discards bytes until the caller closes its side.
+/// Closes the sending side, then reads and discards bytes until the caller closes its side, for at
+/// most two seconds and 64 MiB.
 pub(crate) async fn linger(mut stream: TcpStream) {
     let read = async {
         let _ = stream.shutdown().await;

@@ -23,7 +23,7 @@ struct FailureCause {
 }
 
 impl Vitals {
-    /// Watches this engine and the tasks that [`Vitals::guard`] runs.
+    /// Creates a monitor of this engine and of the tasks that [`Vitals::guard`] runs.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
         Self {
             engine,
@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    /// An engine that fails when its token is cancelled.
+    /// An engine that fails permanently when its token is cancelled.
     #[derive(Default)]
     struct FailingEngine(CancellationToken);
 

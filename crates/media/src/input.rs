@@ -48,13 +48,14 @@ pub(crate) struct Finder<'a> {
     pub(crate) pipeline: &'a Pipeline,
     pub(crate) storage: &'a MediaStorage,
     pub(crate) account: AccountId,
-    /// Base URL of the gateway, as the caller addressed it. URLs below it refer to objects of the
-    /// gateway.
+    /// Base URL of the gateway, as the caller addressed it. URLs that begin with this base URL and
+    /// `/v1/media/` refer to stored objects of the gateway.
     pub(crate) origin: &'a str,
 }
 
 impl Finder<'_> {
-    /// Fetches images in the given order. `named` contains pairs of parameter path and URL.
+    /// Fetches images in the given order. `named` contains pairs of parameter path and URL. The
+    /// total size of fetched images is limited to [`MAX_TOTAL_BYTES`].
     pub(crate) async fn images(&self, named: &[(String, String)]) -> Result<Vec<FoundInput>, Error> {
         let mut found = Vec::with_capacity(named.len());
         let mut left = MAX_TOTAL_BYTES;
@@ -84,7 +85,8 @@ impl Finder<'_> {
         })
     }
 
-    /// Fetches and probes a video of at most `max_bytes` bytes.
+    /// Fetches and probes a video. `max_bytes` limits videos from data URLs and public URLs, but
+    /// not stored objects of the gateway.
     pub(crate) async fn video(
         &self,
         tools: &Tools,
@@ -110,7 +112,8 @@ impl Finder<'_> {
         })
     }
 
-    /// Fetches and probes a recording of at most `max_bytes` bytes.
+    /// Fetches and probes a recording. `max_bytes` limits recordings from data URLs and public
+    /// URLs, but not stored objects of the gateway.
     pub(crate) async fn audio(
         &self,
         tools: &Tools,
@@ -136,6 +139,7 @@ impl Finder<'_> {
     }
 
     /// Returns the bytes of a data URL, of an object of this gateway, or of a public URL.
+    /// `max_bytes` does not apply to objects of this gateway.
     async fn bytes(
         &self,
         path: &str,
@@ -187,7 +191,9 @@ impl Finder<'_> {
         })
     }
 
-    /// Returns the object if the URL is one of this gateway; `None` for other URLs.
+    /// Returns the stored object to which a URL of this gateway refers; `None` for other URLs.
+    /// Returns an error if the signature is invalid, the object is not stored, or its media type is
+    /// not in `types`.
     pub(crate) async fn own_object(
         &self,
         path: &str,
@@ -200,14 +206,16 @@ impl Finder<'_> {
         }
     }
 
-    /// Returns the media id and the query of a URL of this gateway; `None` for other URLs.
+    /// Returns the media id and the query string of an object URL of this gateway; `None` for other
+    /// URLs.
     fn own<'t>(&self, address: &'t str) -> Option<(MediaId, &'t str)> {
         let rest = address.strip_prefix(self.origin)?.strip_prefix("/v1/media/")?;
         let (id, query) = rest.split_once('?').unwrap_or((rest, ""));
         Some((id.parse().ok()?, query))
     }
 
-    /// Reads an object of the caller. As for any client, the URL must have a valid signature.
+    /// Reads an object of the caller's account. The URL must have a valid signature, although the
+    /// account owns the object.
     async fn read_own_object(
         &self,
         path: &str,
@@ -235,7 +243,8 @@ impl Finder<'_> {
         })
     }
 
-    /// Stores the inputs for [`INPUT_RETENTION`], which is longer than the duration of any job.
+    /// Stores the inputs for [`INPUT_RETENTION`], which is longer than the duration of any job. If
+    /// one input cannot be stored, discards the inputs that were already stored.
     pub(crate) async fn store(
         &self,
         request: RequestId,
@@ -278,8 +287,8 @@ fn mime_of(bytes: &[u8], types: &[&'static str]) -> Option<&'static str> {
     found.into_iter().find(|mime| types.contains(mime))
 }
 
-/// Probes a video or recording. Returns its properties and the scratch folder that contains it as
-/// [`INPUT_FILE`].
+/// Writes a video or recording to [`INPUT_FILE`] in a new scratch folder and probes the file.
+/// Returns the folder and the properties of the file.
 pub(crate) async fn probe_input(
     tools: &Tools,
     path: &str,
@@ -310,7 +319,7 @@ pub(crate) fn unreadable(path: &str, error: MediaToolError) -> Error {
     }
 }
 
-/// Returns a stored input of a job. Returns an internal error if it no longer exists.
+/// Returns a stored input of a job. Returns an internal error if the input is no longer stored.
 pub(crate) async fn stored(storage: &MediaStorage, account: AccountId, id: MediaId) -> Result<Source, Error> {
     let read = storage
         .read(account, id)

@@ -16,7 +16,7 @@ use tollgate_types::{AccountId, Error, ErrorCode, JobId, MediaId, Prices, Timest
 pub(crate) struct JobPayload<T> {
     /// Data that is common to all job kinds.
     pub(crate) head: Head,
-    /// Number of outputs of each submission.
+    /// Number of outputs that each submission requests, one element per submission.
     pub(crate) parts: Vec<u32>,
     /// Generation parameters of the job kind.
     #[serde(rename = "wish")]
@@ -34,10 +34,10 @@ pub(crate) struct Head {
     pub(crate) ahead: Duration,
     /// Agreed prices in nano-credits, by price name.
     pub(crate) prices: BTreeMap<String, i64>,
-    /// Model of this step, if it differs from the job's.
+    /// Model of this step, if it differs from the model of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<String>,
-    /// Key-value pairs of the caller.
+    /// Key-value pairs from the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) metadata: Option<BTreeMap<String, String>>,
 }

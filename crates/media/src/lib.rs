@@ -1,8 +1,9 @@
-//! API crate for media: images, videos, compositions, speech, transcription and their jobs.
+//! API crate for media: images, videos and compositions, which are generated in jobs, and speech
+//! and transcription.
 //!
 //! Suggested reading order: [`jobs`] (the API of jobs), [`storage`] (stored media), `generation`
-//! (execution of jobs), [`images`], [`videos`], [`compose`], [`templates`], [`outputs`]. [`audio`]
-//! has no jobs.
+//! (execution of jobs), [`images`], [`videos`], [`compose`], [`templates`], [`outputs`]. The
+//! endpoints of [`audio`] create no jobs.
 
 pub mod audio;
 pub mod compose;

@@ -87,7 +87,8 @@ impl Members {
         }
     }
 
-    /// Removes and returns a prompt. A blank prompt counts as absent.
+    /// Removes and returns a prompt. A blank prompt counts as absent. Returns an error if the
+    /// prompt has more than [`MAX_PROMPT_CHARS`] characters.
     pub(crate) fn prompt(&mut self, name: &'static str) -> Result<Option<String>, Error> {
         let prompt = self.any_text(name)?.filter(|prompt| !prompt.trim().is_empty());
         match prompt {
@@ -134,7 +135,8 @@ impl Members {
         number.map(Some).ok_or_else(refused)
     }
 
-    /// Removes and returns a string, or a list of at most `max` strings, each with its path.
+    /// Removes and returns a string, or a list of 1 to `max` strings, each with its path. Returns
+    /// an empty list if the member is absent.
     pub(crate) fn texts(&mut self, name: &'static str, max: usize) -> Result<Vec<(String, String)>, Error> {
         let items = match self.take(name) {
             None => return Ok(Vec::new()),

@@ -21,20 +21,22 @@ pub(crate) struct SizeParams {
 pub(crate) struct Resolved {
     /// Dimensions in pixels; `None` if the model chooses them.
     pub(crate) size: Option<Size>,
-    /// Aspect ratio, from the request or the model's default.
+    /// Aspect ratio from the request, the model or the [`SizeDefaults`]. `None` for an explicit
+    /// size, or if none of them sets one.
     pub(crate) aspect_ratio: Option<Arc<str>>,
-    /// Resolution, which determines the price factor.
+    /// Resolution, which determines the price factor. For an explicit size, the resolution at whose
+    /// price the size is billed; `None` if the model lists no resolutions.
     pub(crate) resolution: Option<Arc<str>>,
 }
 
-/// Defaults for models that declare no sizes.
+/// Values for parameters that neither the request nor the model sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SizeDefaults {
-    /// Both sides are multiples of this number of pixels.
+    /// Both sides of a computed size are multiples of this number of pixels.
     pub(crate) grain: u32,
     /// Resolution if neither the request nor the model sets one.
     pub(crate) resolution: Option<&'static str>,
-    /// Aspect ratio if neither the request nor the model sets one.
+    /// Aspect ratio if the request sets none and the model lists neither aspect ratios nor sizes.
     pub(crate) ratio: Option<&'static str>,
 }
 
@@ -121,7 +123,7 @@ fn size(text: &str) -> Option<Size> {
 
 /// Resolves an explicit size. The price is that of the smallest resolution whose 16:9 pixel count
 /// the size exceeds by at most 10 %. Returns an error if the size exceeds all resolutions of the
-/// model.
+/// model by more than 10 %, or is not one of the sizes that the model lists.
 fn exact(text: &str, model: &MediaEntry) -> Result<Resolved, Error> {
     if !model.sizes.is_empty() && !model.sizes.iter().any(|known| known == text) {
         return Err(beyond(
@@ -137,7 +139,8 @@ fn exact(text: &str, model: &MediaEntry) -> Result<Resolved, Error> {
     };
     let mut steps: Vec<(u64, String)> = model.resolutions.iter().filter_map(of_step).collect();
     steps.sort();
-    // The sizes of one resolution differ by some rows of pixels between aspect ratios.
+    // The pixel counts of one resolution differ slightly between aspect ratios, so the comparison
+    // has a tolerance.
     let fits = |(pixels, _): &&(u64, String)| requested_pixels <= pixels + pixels / 10;
     let step = match (steps.iter().find(fits), steps.is_empty()) {
         (Some((_, name)), _) => Some(Arc::from(name.as_str())),

@@ -13,7 +13,8 @@ use tollgate_storage::blob::{self, BlobContent};
 use tollgate_storage::{BlobKey, BlobStore, Media, MediaStore, Result, StorageError, StorageErrorKind};
 use tollgate_types::{AccountId, Clock, MediaId, Timestamp};
 
-/// Retention of an output, one day longer than [`ADDRESS_LIFETIME`]. Each new URL extends it.
+/// Retention of an output, one day longer than [`ADDRESS_LIFETIME`]. Each new URL extends the
+/// retention to at least the lifetime of the URL.
 pub const RETENTION: Duration = Duration::from_secs(8 * 24 * 3600);
 /// Retention of a job's inputs, which is longer than the duration of any job.
 pub const INPUT_RETENTION: Duration = Duration::from_secs(3 * 24 * 3600);
@@ -95,7 +96,8 @@ impl MediaStorage {
         Ok(media)
     }
 
-    /// Reads an object; returns `None` if it is no longer stored.
+    /// Reads an object; returns `None` if the object does not exist in the account or its retention
+    /// has ended.
     pub async fn read(&self, account: AccountId, id: MediaId) -> Result<Option<(Media, Bytes)>> {
         let Some(media) = self.find_available(account, id).await? else {
             return Ok(None);
@@ -107,7 +109,8 @@ impl MediaStorage {
         Ok(Some((media, bytes.into())))
     }
 
-    /// Returns the metadata of an object that is still stored.
+    /// Returns the metadata of an object; `None` if the object does not exist in the account or its
+    /// retention has ended.
     pub async fn find_available(&self, account: AccountId, id: MediaId) -> Result<Option<Media>> {
         let media = self.media.of_account(account, id).await?;
         let now = self.clock.now();
@@ -116,7 +119,7 @@ impl MediaStorage {
 
     /// Signs a new URL of an object, and extends the object's retention to the lifetime of the URL.
     /// The URL of an object past its retention has already expired and returns status 410. Returns
-    /// `None` only for an object that never existed.
+    /// `None` only if the account has no record of the object.
     pub async fn address(
         &self,
         origin: &str,
@@ -165,7 +168,8 @@ fn random() -> Result<u128> {
     Ok(u128::from_ne_bytes(bytes))
 }
 
-/// Returns the same stream, and a receiver of the SHA-256 digest of all chunks.
+/// Returns the same stream, and a receiver of the SHA-256 digest of all chunks. The receiver fails
+/// if the stream is not read to its end or returns an error.
 fn hashed(content: BlobContent) -> (BlobContent, oneshot::Receiver<[u8; 32]>) {
     let (sender, receiver) = oneshot::channel();
     let state = Some((content, Sha256::new(), sender));

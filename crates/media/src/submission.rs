@@ -71,8 +71,9 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// Routes the requested model, the template's model or the default model of the kind, in this
-    /// order.
+    /// Routes to the requested model. If the request names no model, routes to the template's
+    /// recommended model or, without a template, to the default model of the kind. Returns an error
+    /// if the model is of another kind or does not support the template.
     pub(crate) fn route(
         &self,
         named: Option<&str>,
@@ -98,7 +99,8 @@ impl<'a> Submission<'a> {
     }
 
     /// Returns the id of the model for requests that name no model: the template's recommended
-    /// model or the default model of the kind.
+    /// model or, without a template, the default model of the kind. `None` if there is no such
+    /// model.
     pub(crate) fn default_model(&self, template: Option<&Template>, kind: ModelKind) -> Option<Arc<str>> {
         let snapshot = self.state.media_jobs.pipeline.catalog.current();
         let visible = match self.caller.is_test() {
@@ -132,7 +134,8 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// Checks that the account can pay the maximum cost, before inputs are fetched.
+    /// Returns an error if the request's cost limit or the account's balance cannot cover the
+    /// demand. Takes no hold, so that it can run before inputs are fetched.
     pub(crate) async fn check_balance(&self, model: &Model, demand: &Demand) -> Result<(), Error> {
         let (caller, ctx) = (&self.caller, self.ctx);
         let at = caller.account.time(ctx.accepted_at);

@@ -66,7 +66,7 @@ pub struct Admission<C = TextCall> {
 /// Rejection of a call, with the state of its token limit.
 #[derive(Debug)]
 pub struct Refused {
-    /// Reason of the rejection.
+    /// Reason for the rejection.
     pub error: Error,
     /// State of the tokens-per-minute window, if the limiter rejected the call.
     pub tokens: Option<Decision>,

@@ -156,8 +156,8 @@ pub enum SubmitError {
     Unknown(UpstreamError),
 }
 
-/// Classifies a failed submission. A submission was certainly not accepted only if the request was
-/// not sent, or if the status of the response implies it.
+/// Classifies a failed submission. `Later`: the connection failed, or the status is 429. `Refused`:
+/// the response proves the rejection. `Unknown` otherwise: the provider may have accepted it.
 fn submit_error(error: UpstreamError) -> SubmitError {
     match (error.cause, error.status) {
         (UpstreamCause::Connect, _) | (UpstreamCause::Status, Some(429)) => {

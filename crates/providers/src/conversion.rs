@@ -13,7 +13,8 @@ use tollgate_upstream::{
     UpstreamError, UpstreamErrorKind,
 };
 
-/// Returns the call's request in the common form, with the upstream's model name.
+/// Returns the call's request in the common form, with the upstream's model name and the limits of
+/// the call applied.
 pub(crate) fn common_form(call: &TextCall) -> Result<GenerateRequest, UpstreamError> {
     let mut request = match &call.common {
         Some(request) => GenerateRequest::clone(request),
@@ -41,8 +42,8 @@ pub(crate) fn not_in_format(error: &DecodeError) -> UpstreamError {
     }
 }
 
-/// Encodes a complete response for a caller of another format. Sets the origin of its reasoning to
-/// `origin`.
+/// Returns a complete response in the common form, for a caller of another format. Sets the origin
+/// of its reasoning to `origin`.
 pub(crate) fn whole(
     mut answer: GenerateResponse,
     origin: &str,
@@ -63,9 +64,9 @@ pub(crate) fn whole(
     })
 }
 
-/// Decodes the events of an upstream's format.
+/// A stream decoder for an upstream's format.
 pub(crate) trait Decoder: Send + 'static {
-    /// Decodes the data of one event.
+    /// Decodes the data of one event to zero or more events of the common form.
     fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError>;
 }
 
@@ -130,7 +131,7 @@ impl<D: Decoder> ConvertedStream<D> {
         }
     }
 
-    /// Converts one upstream chunk to zero or more chunks for the caller.
+    /// Converts one upstream chunk to one or more waiting chunks for the caller.
     fn take(&mut self, chunk: TextChunk) -> Result<(), UpstreamError> {
         let TextChunk {
             kind,
@@ -168,10 +169,10 @@ impl<D: Decoder> ConvertedStream<D> {
     }
 }
 
-/// Ends each block of reasoning with a seal that records this origin.
+/// Ensures that each block of reasoning ends with a signature (`Seal`) that records this origin.
 pub(crate) struct Sealing {
     origin: String,
-    /// Whether the current reasoning has no seal yet.
+    /// Whether reasoning text was emitted that no signature has followed yet.
     unsealed: bool,
 }
 
@@ -183,7 +184,8 @@ impl Sealing {
         }
     }
 
-    /// Sets the origin of existing seals and adds missing ones.
+    /// Sets the origin of existing signatures. After reasoning without a signature, adds an empty
+    /// one before the next event that is not `Start` or `Usage`.
     pub(crate) fn seal(&mut self, events: Vec<StreamEvent>) -> Vec<StreamEvent> {
         let mut out = Vec::with_capacity(events.len() + 1);
         for event in events {
@@ -215,8 +217,8 @@ impl Sealing {
         out
     }
 
-    /// Returns a seal without data, which records only the origin, for upstreams that do not seal
-    /// reasoning.
+    /// Returns a signature without data, which records only the origin, for upstreams that do not
+    /// sign reasoning.
     fn bare_seal(&self) -> StreamEvent {
         StreamEvent::ReasoningSeal {
             choice: 0,
@@ -229,7 +231,8 @@ impl Sealing {
     }
 }
 
-/// Returns the data of a whole event; `None` if it has none.
+/// Returns the data of a complete event, which ends with an empty line; `None` if the event has no
+/// data.
 fn data_of(event: &[u8]) -> Option<&[u8]> {
     let at = match event.starts_with(b"data: ") {
         true => 6,

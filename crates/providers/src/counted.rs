@@ -9,7 +9,8 @@ use crate::refusal;
 /// Maximum size of a response, in bytes.
 const LIMIT: usize = 64 << 10;
 
-/// Returns the number in the member `name` of the response.
+/// Returns the token count in the member `name` of the response, or the error of a response with an
+/// error status.
 pub(crate) async fn tokens(response: Response, http: &HttpClient, name: &str) -> Result<u64, UpstreamError> {
     if !(200..300).contains(&response.status) {
         return Err(refusal::from_response(response, http.settings()).await);

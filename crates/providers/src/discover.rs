@@ -14,20 +14,20 @@ use crate::http::{BaseUrl, Endpoint, EndpointError, HttpClient, Timeouts};
 use crate::openai_compatible::{PRESETS, Preset, listing, preset};
 use crate::registry::{self, ProviderConfig};
 
-/// Timeout of the health request that detects another gateway.
+/// Maximum timeout of the health request that detects another gateway.
 const HEALTH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Environment variables of the base URL, by preset, whose names are not derived from the name of
-/// the key's variable. Official clients use them.
+/// Base URL variables of official clients, by preset, whose names cannot be derived from the
+/// variable of the key.
 const ADDRESS_VARIABLES: &[(&str, &str)] = &[
     ("openai", "OPENAI_API_BASE"),
     ("gemini", "GOOGLE_GEMINI_BASE_URL"),
 ];
 
 /// Returns blocks for the presets whose key is in the environment, which `variable` reads. A preset
-/// without a default address also needs its address variable, and a preset with regions a region
-/// variable. If several presets share a variable, the first preset uses it. A key for another
-/// server ([`other_address`]) counts as unset.
+/// without a default address also requires its address variable; a preset with regions requires a
+/// region variable. If several presets share a variable, the first preset uses it. A key for
+/// another server ([`other_address`]) counts as unset.
 pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<ProviderConfig> {
     let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
     let mut seen = Vec::new();
@@ -59,8 +59,9 @@ pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<Provid
     found.collect()
 }
 
-/// Returns the variable and its address if the environment assigns the preset's key to another
-/// host, such as `OPENAI_BASE_URL` together with `OPENAI_API_KEY`.
+/// Returns the name and the value of the base URL variable if the environment assigns the preset's
+/// key to another host, such as `OPENAI_BASE_URL` together with `OPENAI_API_KEY`. `None` for
+/// presets without a default address.
 pub fn other_address(preset: &str, variable: impl Fn(&str) -> Option<String>) -> Option<(String, String)> {
     let usual = host(registry::default_address(preset)?);
     let derived = registry::key_variables(preset)
@@ -73,7 +74,7 @@ pub fn other_address(preset: &str, variable: impl Fn(&str) -> Option<String>) ->
     })
 }
 
-/// Returns the host of a URL; `None` if the URL is invalid.
+/// Returns the host of a URL; `None` if the URL is invalid or has no host.
 fn host(address: &str) -> Option<String> {
     url::Url::parse(address.trim())
         .ok()?
@@ -81,14 +82,14 @@ fn host(address: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// A model server that responded to discovery.
+/// A model server that discovery found.
 #[derive(Clone, Debug)]
 pub struct LocalServer {
     /// Configuration block for the server.
     pub config: ProviderConfig,
     /// Preset of this type of server, or the generic preset.
     pub preset: &'static Preset,
-    /// Models that the server listed when it was found.
+    /// Models that the server listed during discovery; empty for a server from [`LocalServer::of`].
     pub models: Vec<ListedModel>,
 }
 
@@ -188,7 +189,7 @@ async fn get(
 /// `protocol.py`, SGLang's `protocol.py`, llama.cpp's `server.cpp`.
 const OWNERS: &[(&str, &str)] = &[("vllm", "vllm"), ("sglang", "sglang"), ("llamacpp", "llama.cpp")];
 
-/// Returns the preset of a server, by the owner of its first model.
+/// Returns the preset of a server, by the owner of its first model; `None` if the owner is unknown.
 fn preset_of_owner(list: &[u8]) -> Option<&'static Preset> {
     let list: Value = serde_json::from_slice(list).ok()?;
     let owner = list.pointer("/data/0/owned_by")?.as_str()?;
@@ -196,7 +197,8 @@ fn preset_of_owner(list: &[u8]) -> Option<&'static Preset> {
     preset(name)
 }
 
-/// Returns the preset of a server, by the endpoints that only this type of server has.
+/// Returns the preset of a server, by endpoints that are specific to one type of server. Returns
+/// the generic preset if none of them responds as expected.
 async fn preset_of_endpoints(http: &Arc<HttpClient>, root: &BaseUrl, timeout: Duration) -> &'static Preset {
     let json = async |path: &str| -> Value {
         let body = get(http, root, path, timeout).await.ok();
@@ -221,8 +223,8 @@ async fn preset_of_endpoints(http: &Arc<HttpClient>, root: &BaseUrl, timeout: Du
     preset(name).unwrap_or(&PRESETS[PRESETS.len() - 1])
 }
 
-/// Uses the preset's name for a server on the preset's default port, and for the only server of its
-/// preset. Appends the port to other names, so that each name identifies one server.
+/// Gives the preset's name to a server on the preset's default port and to the only server of a
+/// preset. Appends the port to the names of other servers, so that each name identifies one server.
 fn make_names_unique(found: &mut [LocalServer]) {
     let kinds: Vec<&str> = found.iter().map(|server| server.preset.name).collect();
     for server in found {
@@ -240,7 +242,8 @@ fn port_of(config: &ProviderConfig) -> Option<u16> {
 }
 
 impl LocalServer {
-    /// Returns a server that an earlier search found; `None` for an unknown preset.
+    /// Creates a server that an earlier search found, without its models; `None` for an unknown
+    /// preset.
     pub fn of(name: &str, preset_name: &str, address: Option<&str>) -> Option<Self> {
         Some(Self::at(name, preset(preset_name)?, address))
     }
@@ -262,7 +265,8 @@ impl LocalServer {
         self.config.name == other.config.name || port_of(&self.config) == port_of(&other.config)
     }
 
-    /// Whether a block with this preset and optional address refers to this server.
+    /// Whether a block with this preset and address refers to this server: both are on this machine
+    /// and have the same port. Without an address, the preset's default applies.
     pub fn is_at(&self, preset_name: &str, address: Option<&str>) -> bool {
         let usual = || preset(preset_name).and_then(|preset| preset.base_url);
         let parsed = |address: &str| BaseUrl::parse(address).ok();

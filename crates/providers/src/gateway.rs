@@ -30,14 +30,15 @@ impl fmt::Debug for GatewayClient {
 pub struct GatewayAnswer {
     /// HTTP status of the response, possibly an error status.
     pub status: u16,
-    /// Value of the `Retry-After` header, if it is a number of seconds.
+    /// Value of the `Retry-After` header; `None` if it is absent or not a whole number of seconds.
     pub retry_after: Option<Duration>,
     /// The complete body, verbatim.
     pub body: Bytes,
 }
 
 impl GatewayClient {
-    /// Builds a client of the endpoint at `path`. The gateway's address may end with `/v1`.
+    /// Builds a client of the endpoint at `path`. A trailing `/v1` of `address` is removed, so
+    /// `path` must include it.
     pub fn new(
         http: &Arc<HttpClient>,
         address: &str,
@@ -52,8 +53,8 @@ impl GatewayClient {
         })
     }
 
-    /// Posts JSON and returns the complete response. `timeout` limits the wait for the headers and
-    /// for each chunk.
+    /// Posts JSON and returns the complete response with any status. `timeout` limits the wait for
+    /// the headers and for each chunk of the body.
     pub async fn post(&self, body: Bytes, timeout: Duration) -> Result<GatewayAnswer, UpstreamError> {
         let timeouts = Timeouts {
             headers: timeout,

@@ -38,8 +38,7 @@ pub(crate) use error_text::ErrorTexts;
 pub(crate) use request::RequestBody;
 pub(crate) use socket::Socket;
 
-/// Maximum size of a connection's buffered, unread headers or body, in bytes. It also limits the
-/// size of response headers.
+/// Maximum size of a connection's read buffer and of the response headers, in bytes.
 const READ_BUFFER: usize = 64 * 1024;
 /// Maximum number of bytes that an HTTP/2 upstream may send before the stream's reader consumes
 /// them.
@@ -54,9 +53,11 @@ pub struct HttpSettings {
     pub tls_timeout: Duration,
     /// Time after which an unused connection is closed.
     pub pool_idle: Duration,
-    /// Maximum number of unused connections to one address, for each thread.
+    /// Maximum number of unused connections per thread: to one host with TLS, of one [`Endpoint`]
+    /// without TLS.
     pub pool_max_idle: usize,
-    /// Maximum size of a complete response body, in bytes.
+    /// Maximum size of a complete response body, in bytes. Some calls, such as those for images and
+    /// videos, have their own limits.
     pub body_limit: usize,
     /// Maximum number of bytes that are read of an error body.
     pub error_body_limit: usize,
@@ -98,8 +99,8 @@ impl fmt::Debug for HttpClient {
 }
 
 impl HttpClient {
-    /// Builds a client with these settings. It neither connects nor reads certificates before its
-    /// first use.
+    /// Builds a client with these settings. The client connects, and reads the trusted
+    /// certificates, only when they are first needed.
     pub fn new(settings: HttpSettings) -> Arc<Self> {
         Arc::new(Self {
             settings,
@@ -113,8 +114,7 @@ impl HttpClient {
         &self.settings
     }
 
-    /// Checks that the trusted certificates of the machine can be read. URLs with `https` need
-    /// them.
+    /// Checks that the trusted certificates of the machine can be read. `https` URLs require them.
     pub fn check_tls(&self) -> Result<(), EndpointError> {
         self.roots.config().map(|_| ())
     }
@@ -144,7 +144,7 @@ impl HttpClient {
             .await
     }
 
-    /// Like [`post`](Self::post), with a separate path and more headers.
+    /// Like [`post`](Self::post), with the path and the additional headers of `variant`.
     pub(crate) async fn post_variant(
         &self,
         endpoint: &Endpoint,
@@ -156,7 +156,7 @@ impl HttpClient {
             .await
     }
 
-    /// Like [`get`](Self::get), with a separate path and more headers.
+    /// Like [`get`](Self::get), with the path and the additional headers of `variant`.
     pub(crate) async fn get_variant(
         &self,
         endpoint: &Endpoint,
@@ -173,7 +173,7 @@ impl HttpClient {
         .await
     }
 
-    /// Sends a DELETE without a body.
+    /// Sends a DELETE without a body. Returns as soon as the response headers arrive.
     pub(crate) async fn delete_variant(
         &self,
         endpoint: &Endpoint,
@@ -185,7 +185,7 @@ impl HttpClient {
             .await
     }
 
-    /// Sends a request. Returns as soon as the response headers arrive.
+    /// Sends a request. Returns as soon as the response headers arrive, whatever the status.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -267,10 +267,10 @@ impl HttpClient {
 pub(crate) struct Timeouts {
     /// Maximum time until the response headers arrive.
     pub(crate) headers: Duration,
-    /// Maximum time between two chunks of the body.
+    /// Maximum wait for the next chunk of the body.
     pub(crate) idle: Duration,
-    /// Whether to send the request again if a reused connection closes before any byte of the
-    /// response.
+    /// Whether to send the request again if a reused connection without TLS closes before any byte
+    /// of the response. Ignored for TLS connections.
     pub(crate) resend: bool,
 }
 
@@ -284,8 +284,9 @@ impl Timeouts {
         }
     }
 
-    /// Allows a second attempt on a new connection if a reused connection closes before any byte of
-    /// the response. Text and embedding calls use it, but not jobs that are billed per submission.
+    /// Permits a second attempt on a new connection if a reused connection without TLS closes
+    /// before any byte of the response. Text and embedding calls permit it; jobs that are billed
+    /// per submission do not.
     pub(crate) fn resending(self) -> Self {
         Self { resend: true, ..self }
     }
@@ -315,7 +316,7 @@ impl Response {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// Returns the media type without its parameters; empty if not declared.
+    /// Returns the media type of the body without its parameters; empty if not declared.
     pub(crate) fn media_type(&self) -> &str {
         let whole = self.header(CONTENT_TYPE.as_str()).unwrap_or_default();
         whole.split(';').next().unwrap_or_default().trim()
@@ -334,13 +335,13 @@ impl Response {
         }
     }
 
-    /// Reads the whole body, up to `limit` bytes.
+    /// Reads the whole body. Returns an error if the body is compressed or exceeds `limit` bytes.
     pub(crate) async fn whole(self, limit: usize) -> Result<Bytes, UpstreamError> {
         self.check_encoding()?;
         self.chunks.whole(limit).await
     }
 
-    /// Returns the body as a stream of chunks.
+    /// Returns the body as a stream of chunks. Returns an error if the body is compressed.
     pub(crate) fn chunks(self) -> Result<BodyChunks, UpstreamError> {
         self.check_encoding()?;
         Ok(self.chunks)
@@ -351,7 +352,8 @@ impl Response {
         self.error_texts.clone()
     }
 
-    /// Reads the first bytes of an error body, within the client's limits.
+    /// Reads the first bytes of an error body, within the size and time limits of `settings`.
+    /// Returns no bytes if the body is compressed.
     pub(crate) async fn read_prefix(self, settings: &HttpSettings) -> Bytes {
         if self.check_encoding().is_err() {
             return Bytes::new();

@@ -15,9 +15,9 @@ use tollgate_upstream::{Mail, Mailer, NotifyError};
 /// TLS mode of the SMTP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailTls {
-    /// TLS from the start; the default port is 465.
+    /// TLS from the start, usually on port 465.
     Always,
-    /// STARTTLS after the greeting, required; the default port is 587.
+    /// STARTTLS after the greeting, usually on port 587. A server without STARTTLS is an error.
     StartTls,
     /// Unencrypted, for a server on this machine.
     Never,
@@ -32,11 +32,12 @@ pub struct MailSettings {
     pub port: u16,
     /// TLS mode, which must match the port.
     pub tls: MailTls,
-    /// User name and password.
+    /// User name and password; `None` if the server requires no authentication. White space around
+    /// the password is removed.
     pub login: Option<(String, SecretString)>,
     /// Sender, such as `Tollgate <billing@example.com>`.
     pub from: String,
-    /// Maximum time of an SMTP exchange.
+    /// Maximum time to establish the TCP connection to an address of the server.
     pub timeout: Duration,
 }
 
@@ -59,7 +60,7 @@ pub struct SmtpMailer {
 }
 
 impl SmtpMailer {
-    /// Builds a mailer. It does not connect yet.
+    /// Builds a mailer without connecting to the server.
     pub fn new(settings: MailSettings) -> Result<Self, MailSettingsError> {
         let from: Mailbox = settings.from.parse().map_err(|_| {
             MailSettingsError(format!(
@@ -127,8 +128,8 @@ impl Mailer for SmtpMailer {
     }
 }
 
-/// Builds the message with the required headers (RFC 5322, RFC 2045). The `Message-ID` has the
-/// sender's domain.
+/// Builds the message with the required headers (RFC 5322, RFC 2045). The `Message-ID` consists of
+/// the mail's id and the sender's domain.
 fn message(from: &Mailbox, mail: &Mail) -> Result<Message, NotifyError> {
     Message::builder()
         .from(from.clone())

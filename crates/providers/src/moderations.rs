@@ -1,5 +1,4 @@
-//! Moderation in OpenAI's format, `POST …/moderations`, which the classifiers of other providers
-//! also use.
+//! Moderation in OpenAI's format (`POST …/moderations`), which other providers also use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +29,7 @@ impl fmt::Debug for Moderations {
 }
 
 impl Moderations {
-    /// Builds the client. Every request contains the credentials.
+    /// Builds the client of the endpoint at `path`. Every request contains the credentials.
     pub fn new(
         base: &BaseUrl,
         path: &'static str,
@@ -105,8 +104,9 @@ struct WireResult {
     category_applied_input_types: Map<String, Value>,
 }
 
-/// Converts a result. The model does not check categories that are null. Without `flagged`, any
-/// true category flags the input.
+/// Converts a result. Omits categories that are null, because the model did not check them. A
+/// missing score is 1 for a flagged category, otherwise 0. Without `flagged`, any true category
+/// flags the input.
 fn result_from_wire(wire: WireResult) -> Moderation {
     let score_of = |name: &str| wire.category_scores.get(name).and_then(Value::as_f64);
     let kinds_of = |name: &str| -> Vec<String> {

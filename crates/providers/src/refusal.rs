@@ -1,7 +1,7 @@
 //! Classifies error responses of upstreams by status and machine-readable codes. Messages are only
-//! a fallback, because providers change them: if no code names an exceeded token limit, the message
-//! may. The log and callers receive a message only if the provider's settings allow it, with keys
-//! redacted.
+//! a fallback, because providers change them: if no known code is present, the message determines
+//! whether a token limit was exceeded. The log and callers receive a message only if the provider's
+//! settings allow it, with keys redacted.
 
 mod exceeded;
 
@@ -16,7 +16,8 @@ use tollgate_upstream::{RejectedPart, UpstreamCause, UpstreamError, UpstreamErro
 use self::exceeded::{Exceeded, exceeded};
 use crate::http::{ErrorTexts, HttpSettings, Response};
 
-/// Error kinds by code, for any status: OpenAI's codes unless a comment names another provider.
+/// Error kinds by code: OpenAI's codes unless a comment names another provider. Some statuses take
+/// precedence over the code; see [`of_status`].
 const ERROR_KINDS: &[(UpstreamErrorKind, &[&str])] = &[
     (
         UpstreamErrorKind::ContextLength,
@@ -95,10 +96,10 @@ const ERROR_KINDS: &[(UpstreamErrorKind, &[&str])] = &[
 pub(crate) const STREAM_OPTIONS: &str = "stream_options";
 /// Maximum size of a code, type or parameter name, in bytes.
 const MAX_WORD_BYTES: usize = 96;
-/// Maximum retry delay that is accepted from a response.
+/// Maximum retry delay. A longer delay in a response is reduced to this value.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Converts a response with an error status.
+/// Converts a response with an error status to an error.
 pub(crate) async fn from_response(response: Response, settings: &HttpSettings) -> UpstreamError {
     let status = response.status;
     let in_header = retry_after(&response);
@@ -122,7 +123,7 @@ pub(crate) async fn from_response(response: Response, settings: &HttpSettings) -
     error
 }
 
-/// Converts a status and an error body.
+/// Converts a status and an error body to an error, without the upstream's message.
 pub(crate) fn from_body(status: u16, body: &Bytes) -> UpstreamError {
     let report = ErrorReport::read(body);
     UpstreamError {
@@ -131,8 +132,8 @@ pub(crate) fn from_body(status: u16, body: &Bytes) -> UpstreamError {
     }
 }
 
-/// Converts the error object of a response with status 200, or of a stream. The upstream may
-/// already have done the work.
+/// Converts the error object of a response with status 200, or of a stream. A retry is not marked
+/// as safe, because the upstream may already have processed the request.
 pub(crate) fn from_object(body: &Bytes) -> UpstreamError {
     let report = ErrorReport::read(body);
     let kind = match report.status {
@@ -147,7 +148,7 @@ pub(crate) fn from_object(body: &Bytes) -> UpstreamError {
     }
 }
 
-/// Like [`from_object`], but includes the error message.
+/// Like [`from_object`], but includes the upstream's message if `error_texts` allows it.
 pub(crate) fn from_object_of(error_texts: &ErrorTexts, body: &Bytes) -> UpstreamError {
     UpstreamError {
         upstream_text: error_texts.read(body),
@@ -340,8 +341,8 @@ pub(crate) fn word(text: &str) -> Option<String> {
 }
 
 /// Returns the retry delay of a response: `retry-after-ms`, or `retry-after` in seconds or as a
-/// date (RFC 9110, section 10.2.3). A date is compared with the response's own date, so that the
-/// clocks need not agree.
+/// date (RFC 9110, section 10.2.3). A date is compared with the response's `date` header, so that
+/// differences between the clocks have no effect.
 fn retry_after(response: &Response) -> Option<Duration> {
     let number = |name: &str| response.header(name)?.trim().parse::<f64>().ok();
     let seconds = number("retry-after-ms")
@@ -355,7 +356,7 @@ fn retry_after(response: &Response) -> Option<Duration> {
     Some(wait.min(MAX_RETRY_AFTER))
 }
 
-/// Parses `Sun, 06 Nov 1994 08:49:37 GMT` to Unix seconds.
+/// Parses an HTTP date, such as `Sun, 06 Nov 1994 08:49:37 GMT`, to Unix seconds.
 pub(crate) fn http_date(text: &str) -> Option<i64> {
     let zoned = jiff::fmt::rfc2822::parse(text).ok()?;
     Some(zoned.timestamp().as_second())

@@ -31,7 +31,7 @@ pub struct ProviderConfig {
     /// Name of the preset. By default, the preset with the block's name, or `openai-compatible` if
     /// there is a `base_url`.
     pub preset: Option<String>,
-    /// Base URL, if it differs from the preset's.
+    /// Base URL; `None` for the preset's default.
     pub base_url: Option<String>,
     /// API key; `None` if the provider needs none or uses other credentials.
     pub api_key: Option<SecretString>,
@@ -41,7 +41,7 @@ pub struct ProviderConfig {
     pub access_keys: Option<AccessKeys>,
     /// Billed project, for presets that have projects.
     pub project: Option<String>,
-    /// Identity that requests access tokens, for presets that use tokens.
+    /// Identity for requests of access tokens, for presets that authenticate with such tokens.
     pub identity: Option<Identity>,
     /// Folder of workflow files, for presets whose models are workflows.
     pub workflows: Option<PathBuf>,
@@ -58,8 +58,8 @@ pub struct ProviderConfig {
     /// Policy for the provider's error messages. Default: logged for servers in the operator's
     /// network, otherwise hidden.
     pub error_text: Option<ErrorText>,
-    /// Additional headers of every request, such as an organisation or a project. Their values are
-    /// treated as secrets.
+    /// Additional headers of every request, such as an organisation or a project. Amazon Bedrock,
+    /// Vertex AI and the simulator do not use them. The values are treated as secrets.
     pub headers: Vec<(String, SecretString)>,
 }
 
@@ -91,8 +91,9 @@ impl ProviderConfig {
         self.stops_on_disconnect.unwrap_or_else(|| self.is_own_server())
     }
 
-    /// Whether each of several choices needs its own call, if the block or its address decides
-    /// this. A hosted server bills the input of each call, so it receives one call for all choices.
+    /// Whether each of several choices needs its own call; `None` if the preset decides. A hosted
+    /// server bills the input of each call, so it receives one call for all choices unless the
+    /// block sets otherwise.
     fn needs_call_per_answer(&self) -> Option<bool> {
         let is_hosted = preset_name(self).ok() == Some(ANY_SERVER) && !self.is_own_server();
         self.separate_answers.or(is_hosted.then_some(false))
@@ -138,40 +139,42 @@ pub trait Adapter: Sync {
     fn presets(&self) -> Vec<&'static str>;
 
     /// Returns the environment variable that usually contains the preset's key; `None` if the
-    /// preset needs no key.
+    /// preset has no such variable, for example because its key is optional.
     fn key_variable(&self, preset: &str) -> Option<&'static str> {
         let _ = preset;
         None
     }
 
-    /// Returns the environment variable that is used if the first one is not set; `None` if there
-    /// is only one.
+    /// Returns the environment variable of the key that is used if that of
+    /// [`key_variable`](Self::key_variable) is not set; `None` if there is no second variable.
     fn other_key_variable(&self, preset: &str) -> Option<&'static str> {
         let _ = preset;
         None
     }
 
-    /// Returns the default base URL of the preset, for which its key is valid.
+    /// Returns the base URL to which the preset's key is sent by default; `None` if the adapter
+    /// declares none.
     fn default_address(&self, preset: &str) -> Option<&'static str> {
         let _ = preset;
         None
     }
 
-    /// Returns the environment variable of the base URL, for presets without a default base URL.
+    /// Returns the environment variable of the base URL, for presets without a default base URL;
+    /// `None` for other presets.
     fn address_variable(&self, preset: &str) -> Option<&'static str> {
         let _ = preset;
         None
     }
 
     /// Returns the environment variables of the preset's region, in order of precedence; empty if
-    /// it has no regions.
+    /// the preset has no regions.
     fn region_variables(&self, preset: &str) -> &'static [&'static str] {
         let _ = preset;
         &[]
     }
 
     /// Returns the environment variables of AWS access keys, for presets that sign requests: id,
-    /// secret, session token.
+    /// secret, session token. `None` for other presets.
     fn access_key_variables(&self, preset: &str) -> Option<[&'static str; 3]> {
         let _ = preset;
         None
@@ -227,7 +230,8 @@ pub fn build(config: &ProviderConfig, http: &Arc<HttpClient>) -> Result<Arc<dyn 
     }
 }
 
-/// Returns a setting of the block that the preset does not support, if any.
+/// Returns the first setting of the block that the preset does not support; `None` if it supports
+/// all of them.
 fn unsupported_setting(adapter: &dyn Adapter, name: &str, config: &ProviderConfig) -> Option<&'static str> {
     let is_shown_tokens = adapter.identity_variables(name).is_some();
     let settings = [
@@ -257,7 +261,8 @@ pub fn preset_names() -> impl Iterator<Item = &'static str> {
     ADAPTERS.iter().flat_map(|adapter| adapter.presets())
 }
 
-/// Returns the environment variable that usually contains the preset's key.
+/// Returns the environment variable that usually contains the preset's key; `None` for unknown
+/// presets and for presets without such a variable.
 pub fn default_key_variable(preset_name: &str) -> Option<&'static str> {
     adapter_of(preset_name)?.key_variable(preset_name)
 }
@@ -270,23 +275,26 @@ pub fn key_variables(preset_name: &str) -> impl Iterator<Item = &'static str> {
     usual.into_iter().chain(other)
 }
 
-/// Returns the default base URL of the preset, for which its key is valid.
+/// Returns the base URL to which the preset's key is sent by default; `None` if the preset is
+/// unknown or its adapter declares none.
 pub fn default_address(preset_name: &str) -> Option<&'static str> {
     adapter_of(preset_name)?.default_address(preset_name)
 }
 
-/// Returns the environment variable of the base URL, for presets without a default base URL.
+/// Returns the environment variable of the base URL, for presets without a default base URL; `None`
+/// for other presets.
 pub fn address_variable(preset_name: &str) -> Option<&'static str> {
     adapter_of(preset_name)?.address_variable(preset_name)
 }
 
-/// Returns the environment variables of the preset's region; empty if it has no regions.
+/// Returns the environment variables of the preset's region, in order of precedence; empty if the
+/// preset has no regions.
 pub fn region_variables(preset_name: &str) -> &'static [&'static str] {
     adapter_of(preset_name).map_or(&[], |adapter| adapter.region_variables(preset_name))
 }
 
 /// Returns the environment variables of AWS access keys, for presets that sign requests: id,
-/// secret, session token.
+/// secret, session token. `None` for other presets.
 pub fn access_key_variables(preset_name: &str) -> Option<[&'static str; 3]> {
     adapter_of(preset_name)?.access_key_variables(preset_name)
 }
@@ -390,7 +398,7 @@ impl Adapter for Compatible {
     }
 }
 
-/// Parses a base URL and adds the block's policy for error messages.
+/// Parses a base URL and applies the block's policy for error messages.
 fn address(config: &ProviderConfig, text: &str) -> Result<BaseUrl, ConfigError> {
     let base = BaseUrl::parse(text).map_err(|error| config_error(config, error))?;
     Ok(base.with_error_text(config.error_text))
@@ -435,7 +443,8 @@ fn credentials(auth: Auth, config: &ProviderConfig) -> Result<Vec<Credential>, E
     key.into_iter().chain(others).collect()
 }
 
-/// Returns the base URL and the credentials of a provider with its own format.
+/// Returns the base URL and the credentials of a provider with its own format. Appends `/v1` to a
+/// base URL without a path. Returns an error if the block has neither a key nor a `base_url`.
 fn native(
     config: &ProviderConfig,
     usual: &str,

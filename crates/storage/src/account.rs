@@ -156,8 +156,8 @@ pub struct AccountChange {
     pub files_gib: Option<Option<u32>>,
     /// Maximum number of tokens that all unfinished batches may consume together.
     pub batch_tokens: Option<Option<u64>>,
-    /// New offset of the test clock. A smaller offset than the current one has no effect, and
-    /// neither has an offset for an account without a test clock.
+    /// New offset of the test clock. Has no effect if the offset is smaller than the current one or
+    /// the account has no test clock.
     pub test_clock: Option<Duration>,
 }
 

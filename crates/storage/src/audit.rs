@@ -20,7 +20,8 @@ pub enum LedgerAccount {
     Credits,
     /// Credits and allowance held by running calls; never below zero.
     Hold,
-    /// Charges of calls that credits paid.
+    /// Charges of calls that credits paid, and the overruns and crash losses that the operator
+    /// bears.
     RevenueUsage,
     /// Cost of calls beyond their hold, borne by the operator. The balance is never positive.
     ExpenseOverrun,
@@ -30,7 +31,7 @@ pub enum LedgerAccount {
     GrantPlan,
     /// Charges of calls that allowances paid.
     RevenueIncluded,
-    /// Fees paid for plans.
+    /// Fees paid with credits for plans and hosted agents.
     RevenuePlan,
     /// Unused allowances of closed weeks, and unspent credits of expired lots.
     Breakage,

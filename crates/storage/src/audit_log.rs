@@ -1,5 +1,5 @@
-//! The audit log: one entry for each change by an operator. The log is append-only and contains no
-//! secrets.
+//! The audit log: one entry for each change, and each attempted change, by an operator. The log is
+//! append-only and contains no secrets.
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, AdminId, AuditId, RequestId, Timestamp};

@@ -42,7 +42,7 @@ pub struct BatchLine {
     pub number: u32,
     /// State of the line.
     pub state: LineState,
-    /// Result of the line, sealed; empty after the result was deleted.
+    /// Encrypted result of the line; empty after the result was deleted.
     pub content: Vec<u8>,
     /// Price version of the line.
     pub price_version: PriceVersion,
@@ -59,7 +59,7 @@ pub struct BatchLine {
 /// Number of lines by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
-    /// Number of lines that are running.
+    /// Number of lines that were started and have not ended.
     pub started: u64,
     /// Number of lines that succeeded.
     pub done: u64,
@@ -78,7 +78,7 @@ impl LineCounts {
     }
 }
 
-/// A line as the ledger needs it: its part of the charge of the batch's hold.
+/// Part of the charge of a batch's hold that belongs to one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChargedLine {
     /// The hold of the batch.

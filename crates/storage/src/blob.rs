@@ -68,7 +68,7 @@ impl fmt::Debug for Blob {
     }
 }
 
-/// Stores objects. Writes are atomic: readers see the whole object or none, also after a crash.
+/// Stores objects. Writes are atomic: readers see the whole object or none, even after a crash.
 #[async_trait]
 pub trait BlobStore: Send + Sync {
     /// Returns the name of the engine: `files` or `s3`.
@@ -81,8 +81,8 @@ pub trait BlobStore: Send + Sync {
     /// otherwise the error of the content.
     async fn put(&self, key: BlobKey, content: BlobContent, max_bytes: u64) -> Result<u64>;
 
-    /// Returns an object, or a range of it, limited to its length; `None` if the object does not
-    /// exist.
+    /// Returns an object, or a range of its bytes, limited to the object's length; `None` if the
+    /// object does not exist.
     async fn get(&self, key: BlobKey, range: Option<Range<u64>>) -> Result<Option<Blob>>;
 
     /// Returns the length of an object in bytes; `None` if it does not exist.
@@ -112,7 +112,8 @@ pub fn too_large(max_bytes: u64) -> StorageError {
 
 /// Checks a store: writes a small object under this key, reads it back and deletes it.
 ///
-/// `Corrupt` if the bytes read differ from those written.
+/// `Corrupt` if the object is missing or the bytes read differ from those written. The object is
+/// deleted even if it cannot be read back.
 pub async fn probe(store: &dyn BlobStore, key: BlobKey) -> Result<()> {
     const TEXT: &[u8] = b"probe";
     store.put(key, whole(TEXT), TEXT.len() as u64).await?;

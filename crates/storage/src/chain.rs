@@ -2,16 +2,16 @@
 //! covers its fields and the previous hash. Changing, removing or moving a transfer breaks the
 //! chain from there on.
 //!
-//! A hash is the SHA-256 of these bytes, numbers big-endian with a sign:
+//! A hash is the SHA-256 of these bytes; all integers are big-endian:
 //!
 //! ```text
 //! "tollgate transfer 1"
-//! the hash before, 32 bytes (zeros at the first)
-//! account, 16 bytes    place, 8 bytes (the first is 1)
+//! previous hash, 32 bytes (zeros for the first transfer)
+//! account, 16 bytes    sequence number, 8 bytes (1 for the first transfer)
 //! entry, 16 bytes    leg, 2 bytes
 //! amount in nano-credits, 8 bytes    time in microseconds, 8 bytes
-//! price version: a byte 1 and 8 bytes, or a byte 0
-//! subject, debit, credit: each its length in bytes, 2 bytes, and its name
+//! price version: the byte 1 and 8 bytes; without a price version, the byte 0
+//! names of subject, debit and credit: for each, its length in bytes (2 bytes), then the name
 //! ```
 //!
 //! The PostgreSQL function `transfer_hash` computes the same hash.

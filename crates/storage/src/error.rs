@@ -50,8 +50,8 @@ impl fmt::Display for StorageError {
     }
 }
 
-/// Converts a storage failure into a public error, since the caller is not at fault: `overloaded`
-/// with a retry hint if the engine does not respond, otherwise an internal error.
+/// Converts a storage failure into a public error: `overloaded` with a retry hint for `Unavailable`
+/// and `Timeout`, an internal error for all other kinds.
 impl From<StorageError> for Error {
     fn from(error: StorageError) -> Self {
         match error.kind {

@@ -50,7 +50,7 @@ impl FilePurpose {
         }
     }
 
-    /// Parses the name.
+    /// Parses a name returned by [`Self::as_str`]; `None` for any other text.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|purpose| purpose.as_str() == name)
     }

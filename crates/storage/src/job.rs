@@ -70,11 +70,11 @@ pub struct NewJob {
     pub id: JobId,
     /// Kind of work, such as `image.generation`.
     pub kind: Arc<str>,
-    /// Parameters of the job, in the format of its handler; possibly sealed.
+    /// Parameters of the job, in the format of its handler; possibly encrypted.
     pub body: Vec<u8>,
     /// Deadline for the start of the job; `None` for no deadline.
     pub start_by: Option<Timestamp>,
-    /// URL of the webhook that reports the end of the job; possibly sealed.
+    /// URL of the webhook that reports the end of the job; possibly encrypted.
     pub webhook: Option<Vec<u8>>,
 }
 
@@ -132,7 +132,7 @@ pub struct Job {
     pub phase: Arc<str>,
     /// Progress in percent, if known.
     pub progress: Option<u8>,
-    /// Result in the format of the handler; possibly sealed.
+    /// Result in the format of the handler; possibly encrypted.
     pub result: Option<Vec<u8>>,
     /// Reason why there is no result.
     pub error: Option<JobError>,
@@ -159,8 +159,8 @@ pub struct JobStep {
     pub number: u32,
     /// State of the step.
     pub state: StepState,
-    /// Number of the attempt, from 1. Together with the job it forms the idempotency key at the
-    /// provider.
+    /// Number of the attempt, from 1. Job id, step number and attempt determine the idempotency key
+    /// at the provider.
     pub attempt: u32,
     /// Handle for polling the provider, in the format of the handler. While the step is intended,
     /// the provider that is called.
@@ -200,7 +200,7 @@ pub struct JobEvent {
     pub sequence: u64,
     /// Event type, such as `job.completed`.
     pub kind: Arc<str>,
-    /// Event data: JSON in the format of the handler; possibly sealed.
+    /// Event data: JSON in the format of the handler; possibly encrypted.
     pub body: Vec<u8>,
     /// Time of the event.
     pub at: Timestamp,
@@ -211,7 +211,7 @@ pub struct JobEvent {
 pub struct NewJobEvent {
     /// Event type, such as `job.completed`.
     pub kind: Arc<str>,
-    /// Event data: JSON in the format of the handler; possibly sealed.
+    /// Event data: JSON in the format of the handler; possibly encrypted.
     pub body: Vec<u8>,
 }
 
@@ -317,7 +317,7 @@ pub struct JobAdvance {
 pub struct JobEnd {
     /// Final status of the job.
     pub status: JobStatus,
-    /// Result in the format of the handler; possibly sealed.
+    /// Result in the format of the handler; possibly encrypted.
     pub result: Option<Vec<u8>>,
     /// Reason why there is no result.
     pub error: Option<JobError>,

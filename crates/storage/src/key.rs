@@ -69,8 +69,8 @@ impl KeyMode {
 pub enum Compat {
     /// Requests are not adapted: an unsupported part is an error.
     Strict,
-    /// Instructions within the conversation become a part of the user's turn, and unsupported
-    /// parameters for parallel tool calls and reasoning effort are dropped. Any other unsupported
+    /// Instructions within the conversation become user turns, and unsupported parameters for
+    /// temperature, `top_p`, parallel tool calls and reasoning are dropped. Any other unsupported
     /// part is an error.
     #[default]
     Standard,

@@ -39,14 +39,14 @@ impl LotKind {
         }
     }
 
-    /// Parses the name.
+    /// Parses a name returned by [`Self::as_str`]; `None` for any other text.
     pub fn parse(name: &str) -> Option<Self> {
         [LotKind::Purchase, LotKind::Promotion, LotKind::Refund]
             .into_iter()
             .find(|kind| kind.as_str() == name)
     }
 
-    /// Returns the leg of the transfer that creates such a lot.
+    /// Returns the leg of the transfer that creates a lot of this kind.
     pub const fn leg(self) -> Leg {
         match self {
             LotKind::Purchase => Leg::Grant,
@@ -55,8 +55,8 @@ impl LotKind {
         }
     }
 
-    /// Returns the leg of the transfer that withdraws the rest of such a lot; `None` for a refund,
-    /// which cannot be withdrawn.
+    /// Returns the leg of the transfer that withdraws the rest of a lot of this kind; `None` for a
+    /// refund, which cannot be withdrawn.
     pub const fn withdrawal(self) -> Option<Leg> {
         match self {
             LotKind::Purchase => Some(Leg::Withdraw),
@@ -143,8 +143,8 @@ impl Lot {
         self.terms.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// Compares lots in the order of spending: lower priority number first, then earlier expiry,
-    /// then earlier arrival.
+    /// Compares lots in the order of spending: lower priority number first, then earlier expiry
+    /// (lots that never expire last), then earlier arrival, then lower id.
     pub fn burn_order(&self, other: &Lot) -> Ordering {
         let key = |lot: &Lot| {
             let expires_at = lot.terms.expires_at.map_or(i64::MAX, Timestamp::as_micros);
@@ -197,9 +197,9 @@ pub fn assign(lots: &mut [Lot], funds: Funds) {
 }
 
 /// Removes the credits of expired lots that no running call may still use, at most the available
-/// credits, and returns the removals. Calls hold lots in the order of spending, and only calls
-/// accepted before its expiry hold an expired lot: `held_before` returns the credits that these
-/// calls hold. The lots must be the result of [`assign`].
+/// credits, and returns the removals. Calls hold lots in the order of spending, and an expired lot
+/// can be held only by calls that were accepted before the lot expired: `held_before` returns the
+/// credits that calls accepted before a time hold. The lots must be the result of [`assign`].
 pub fn expire(
     lots: &mut [Lot],
     funds: Funds,
@@ -219,8 +219,9 @@ pub fn expire(
     removals
 }
 
-/// Withdraws the rest of a lot that no call holds, until `total` is withdrawn from the lot. `None`
-/// if there is nothing to withdraw. The lots must be the result of [`assign`].
+/// Withdraws the part of a lot's rest that no call holds, at most the available credits, until
+/// `total` is withdrawn from the lot. `None` if there is nothing to withdraw, the lot is a refund
+/// or the id is unknown. The lots must be the result of [`assign`].
 pub fn withdraw(lots: &mut [Lot], funds: Funds, which: TransferId, total: Credits) -> Option<LotRemoval> {
     let mut reserved = Credits::ZERO;
     for lot in lots {
@@ -286,9 +287,9 @@ pub trait LotStore: Send + Sync {
     /// these calls end.
     async fn expire(&self, now: Timestamp, limit: u32) -> Result<u64>;
 
-    /// Withdraws the rest of a purchase or a promotion that no call holds, until `total` has been
-    /// withdrawn since the lot was created. The withdrawn amount may be zero. `NotFound` if the lot
-    /// does not exist, `Conflict` if it is a refund.
+    /// Withdraws the rest of a purchase or a promotion, except credits that calls hold, until
+    /// `total` has been withdrawn since the lot was created. The withdrawn amount may be zero.
+    /// `NotFound` if the lot does not exist, `Conflict` if it is a refund.
     async fn withdraw(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Withdrawal>;
 
     /// Refunds the charge of a call; all refunds of a call together never exceed its charge.

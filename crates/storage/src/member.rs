@@ -46,7 +46,7 @@ pub struct Member {
     pub created_at: Timestamp,
 }
 
-/// Stores members. Removing or demoting the last owner of an account is a `Conflict`, also if calls
+/// Stores members. Removing or demoting the last owner of an account is a `Conflict`, even if calls
 /// run concurrently.
 #[async_trait]
 pub trait MemberStore: Send + Sync {
@@ -58,7 +58,7 @@ pub trait MemberStore: Send + Sync {
     async fn list(&self, account: AccountId) -> Result<Vec<Member>>;
 
     /// Changes a member's role and returns the member as it was before. `NotFound` if the account
-    /// has no such member, `Conflict` if the member is the last owner.
+    /// has no such member, `Conflict` if the change would demote the last owner.
     async fn set_role(&self, account: AccountId, id: MemberId, role: MemberRole) -> Result<Member>;
 
     /// Removes a member and returns it. `NotFound` if the account has no such member, `Conflict` if

@@ -42,7 +42,7 @@ impl Channel {
         }
     }
 
-    /// Parses the name.
+    /// Parses a name returned by [`Self::as_str`]; `None` for any other text.
     pub fn parse(name: &str) -> Option<Self> {
         [Channel::Webhook, Channel::Email]
             .into_iter()
@@ -80,7 +80,7 @@ impl NoticeState {
         }
     }
 
-    /// Parses the name.
+    /// Parses a name returned by [`Self::as_str`]; `None` for any other text.
     pub fn parse(name: &str) -> Option<Self> {
         [NoticeState::Pending, NoticeState::Delivered, NoticeState::Failed]
             .into_iter()
@@ -158,8 +158,8 @@ pub trait NoticeStore: Send + Sync {
     /// Lists up to `limit` alerts of accounts with an id greater than `after`, sorted by account.
     async fn alerts(&self, after: Option<AccountId>, limit: u32) -> Result<Vec<BalanceAlert>>;
 
-    /// Records whether a balance is low, together with the notices to send; returns whether this
-    /// has changed. If several nodes record the same change, only one call returns `true`.
+    /// Records whether a balance is low, together with the notices to send; returns whether the
+    /// value has changed. If several nodes record the same change, only one call returns `true`.
     async fn note_low(&self, account: AccountId, is_low: bool, notices: Vec<Notice>) -> Result<bool>;
 
     /// Leases up to `limit` due notices until `until`, oldest first. Each lease counts as an

@@ -95,8 +95,8 @@ impl JobNotification {
 
 /// A source of change notifications.
 pub trait NotificationSource: Send + Sync {
-    /// Subscribes to changes of keys and accounts. Every change that is committed after this call
-    /// has its own notification or is covered by a later [`Notification::Everything`].
+    /// Subscribes to changes of keys, accounts and leases. Every change that is committed after
+    /// this call has its own notification or is covered by a later [`Notification::Everything`].
     fn subscribe(&self) -> NotificationReader;
 
     /// Subscribes to changes of jobs. Lost notifications are replaced by [`JobNotification::Any`].

@@ -17,8 +17,8 @@ names! {
         Pending = "pending",
         /// The provider's subscription pays for the local one.
         Started = "begun",
-        /// The subscription never starts: it was not paid, or the account had another plan when it
-        /// was paid.
+        /// The subscription has not started: it was not paid, or the account had another plan when
+        /// it was paid. A later payment can still start a subscription that was not paid.
         Failed = "failed",
     }
 }
@@ -93,8 +93,8 @@ pub enum ProviderSubscriptionChange {
 
 impl ProviderSubscription {
     /// Returns the subscription after a change. A repeated change has no effect. `Conflict` if the
-    /// change is impossible: another subscription of the provider already pays, or the provider has
-    /// no subscription whose renewal state could change.
+    /// change is impossible, for example because another subscription of the provider already pays
+    /// or the provider has no subscription whose renewal state could change.
     pub fn after(&self, change: ProviderSubscriptionChange, at: Timestamp) -> Result<Self> {
         use ProviderSubscriptionChange::{Failed, Opened, Paid, Refused, RenewalState as RenewalChanged};
         use ProviderSubscriptionState as State;
@@ -135,7 +135,7 @@ impl ProviderSubscription {
     }
 
     /// Returns the renewal state that the provider should have, derived from the local
-    /// subscription.
+    /// subscription; `Ended` if there is none.
     pub fn desired_renewal(&self, subscription: Option<&Subscription>) -> RenewalState {
         match subscription {
             Some(found) if found.state.is_terminal() => RenewalState::Ended,

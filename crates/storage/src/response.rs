@@ -5,7 +5,7 @@ use tollgate_types::{AccountId, ResponseId, Timestamp};
 
 use crate::Result;
 
-/// A stored response. The API crate seals the content; storage cannot read it.
+/// A stored response. The API crate encrypts the content, so that storage cannot read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredResponse {
     /// Unique id of the response.
@@ -18,14 +18,14 @@ pub struct StoredResponse {
     pub created_at: Timestamp,
     /// Time when the response expires.
     pub expires_at: Timestamp,
-    /// Request and response, sealed.
+    /// Request and response, encrypted.
     pub content: Vec<u8>,
 }
 
 /// A response to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewResponse {
-    /// The response with its sealed content.
+    /// The response with its encrypted content.
     pub response: StoredResponse,
     /// Ids of the response's items, which later requests may reference.
     pub items: Vec<String>,
@@ -53,7 +53,8 @@ pub trait ResponseStore: Send + Sync {
     async fn get(&self, account: AccountId, id: ResponseId, now: Timestamp)
     -> Result<Option<StoredResponse>>;
 
-    /// Returns the response that contains this item; `None` if it does not exist or has expired.
+    /// Returns the account's response that contains this item; `None` if no such response exists or
+    /// the response has expired.
     async fn with_item(
         &self,
         account: AccountId,

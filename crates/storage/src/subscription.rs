@@ -1,11 +1,11 @@
 //! Subscriptions: plans and agents that an account pays for by the period. A plan adds a weekly
 //! allowance.
 //!
-//! Week `n` of a plan is `[anchor + 7·24 h·n, anchor + 7·24 h·(n + 1))`. Its allowance is granted
-//! once, by the first hold in the week. The unused rest goes to `breakage` when the next week is
-//! opened or the subscription ends: unused allowance is not carried over, and the allowance of a
-//! week without a hold is never granted. A closed week is never reopened, even if the clock moves
-//! back.
+//! Week `n` of a plan is `[anchor + 7·24 h·n, anchor + 7·24 h·(n + 1))`. The allowance of week 0 is
+//! granted when the subscription is created, the allowance of a later week by the first hold in
+//! that week. The unused rest goes to `breakage` when a later week is opened or the subscription
+//! ends: unused allowance is not carried over, and the allowance of a later week without a hold is
+//! never granted. A closed week is never reopened, even if the clock moves back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ macro_rules! names {
                 }
             }
 
-            /// Parses the name.
+            /// Parses a name returned by [`Self::as_str`]; `None` for any other text.
             pub fn parse(name: &str) -> Option<Self> {
                 [$($name::$variant,)+].into_iter().find(|known| known.as_str() == name)
             }
@@ -413,8 +413,8 @@ pub trait SubscriptionStore: Send + Sync {
     async fn subscribe(&self, new: NewSubscription) -> Result<Payment>;
 
     /// Ends a subscription and creates another one of the same account, whose first period costs
-    /// `fee` instead of its price. Has the errors of [`subscribe`](Self::subscribe) and
-    /// [`change`](Self::change), and then writes nothing.
+    /// `fee` instead of its price. Fails with the errors of [`subscribe`](Self::subscribe) and
+    /// [`change`](Self::change); a failed call writes nothing.
     async fn replace(&self, old: SubscriptionId, new: NewSubscription, fee: Credits) -> Result<Payment>;
 
     /// Changes a subscription; credits pay for a renewal if they are its payer. When the

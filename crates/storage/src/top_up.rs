@@ -28,7 +28,7 @@ impl TopUpKind {
         }
     }
 
-    /// Parses the name.
+    /// Parses a name returned by [`Self::as_str`]; `None` for any other text.
     pub fn parse(name: &str) -> Option<Self> {
         [TopUpKind::Checkout, TopUpKind::Auto]
             .into_iter()
@@ -57,7 +57,7 @@ impl TopUpState {
         }
     }
 
-    /// Parses the name.
+    /// Parses a name returned by [`Self::as_str`]; `None` for any other text.
     pub fn parse(name: &str) -> Option<Self> {
         [TopUpState::Pending, TopUpState::Paid, TopUpState::Failed]
             .into_iter()

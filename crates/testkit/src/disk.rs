@@ -33,7 +33,7 @@ impl Disk {
     /// Fills the disk.
     ///
     /// # Panics
-    /// If writing fails for another reason than a full disk.
+    /// If writing fails for a reason other than a full disk.
     #[expect(clippy::expect_used, reason = "only tests use this")]
     pub fn fill(&self) {
         let filler = OpenOptions::new()
@@ -61,7 +61,8 @@ impl Drop for Disk {
     }
 }
 
-/// A replacement of the C library's `fsync` that fails, preloaded into a process.
+/// Source of a library that is preloaded into a process. Its `fsync` fails while the file in
+/// `FAILING_SYNC_FILE` exists.
 const FAILING_SYNC: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-//! Capabilities of models that share a provider format.
+//! Capabilities in which models with the same provider format differ.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +11,8 @@ pub struct Abilities {
     /// Controls of reasoning that the model accepts. `None` if unknown; the adapter then uses the
     /// controls of its provider's newest models.
     pub reasoning_control: Option<ReasoningControl>,
-    /// Supported efforts; empty if unknown. Reasoning can be disabled if they include
-    /// [`Effort::None`].
+    /// Supported efforts; empty if unknown. Reasoning can be disabled if the list is empty or
+    /// includes [`Effort::None`].
     pub efforts: Vec<Effort>,
     /// Whether system messages may follow other messages; `None` if unknown.
     pub system_turns: Option<bool>,
@@ -99,8 +99,9 @@ pub enum RequestedReasoning {
 }
 
 impl RequestedReasoning {
-    /// Returns the reasoning setting of a request, or `None` if it has none. A budget takes
-    /// precedence over an effort.
+    /// Returns the reasoning setting of a request, or `None` if it has none. A disabled mode or a
+    /// budget takes precedence over an effort, and an effort other than `none` over an adaptive
+    /// mode.
     pub fn of(request: &GenerateRequest) -> Option<Self> {
         let effort = request.reasoning_effort.as_deref().and_then(Effort::parse);
         match (request.thinking, effort) {
@@ -120,7 +121,8 @@ impl Abilities {
     }
 
     /// Returns the requested effort if the model supports it, else the next higher supported
-    /// effort, else the highest.
+    /// effort, else the highest. The supported efforts exclude `none`; if no other effort is
+    /// listed, returns the requested effort.
     pub fn nearest_effort(&self, requested: Effort) -> Effort {
         let known = self
             .efforts
@@ -131,7 +133,7 @@ impl Abilities {
         above.or_else(|| known.max()).unwrap_or(requested)
     }
 
-    /// Returns the lowest supported effort other than `none`.
+    /// Returns the lowest supported effort other than `none`; `low` if none is listed.
     pub fn min_effort(&self) -> Effort {
         let lowest = self
             .efforts

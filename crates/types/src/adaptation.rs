@@ -6,7 +6,8 @@ use crate::{Error, ErrorCode};
 /// A change that removes or replaces a part of a request that the model does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adaptation {
-    /// Instructions within the conversation become messages of the user.
+    /// System messages after the first other message become user messages, and their texts are
+    /// wrapped in a `<system-reminder>` element.
     Instructions,
     /// `parallel_tool_calls` is dropped.
     ParallelToolCalls,

@@ -46,7 +46,8 @@ impl Timestamp {
         Duration::from_micros(micros.cast_unsigned())
     }
 
-    /// Parses RFC 3339 (`2026-11-20T13:30:00Z`) or a date (`2026-11-20`, midnight UTC).
+    /// Parses RFC 3339 (`2026-11-20T13:30:00Z`) or a date (`2026-11-20`, midnight UTC). `None` if
+    /// the text is neither.
     pub fn parse(text: &str) -> Option<Self> {
         let of_date = || {
             let date = text.parse::<jiff::civil::Date>().ok()?;
@@ -56,7 +57,8 @@ impl Timestamp {
         Some(Self(instant.as_microsecond()))
     }
 
-    /// Formats the time as RFC 3339 in UTC, such as `2026-11-20T13:30:00.000001Z`.
+    /// Formats the time as RFC 3339 in UTC, such as `2026-11-20T13:30:00.000001Z`; as the number of
+    /// microseconds if the year is outside −9999 to 9999.
     pub fn to_rfc3339(self) -> String {
         match jiff::Timestamp::from_microsecond(self.0) {
             Ok(instant) => instant.to_string(),
@@ -165,7 +167,7 @@ impl Clock for SteadyClock {
     }
 }
 
-/// Clock for tests; its time changes only by calls to it.
+/// Clock for tests; its time changes only by [`ManualClock::advance`].
 #[derive(Debug)]
 pub struct ManualClock {
     micros: AtomicI64,

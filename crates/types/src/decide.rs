@@ -1,5 +1,4 @@
-//! Typed decisions: questions about a state, each answered with probabilities. No text is
-//! generated.
+//! Typed decisions: questions about a state, each answered with probabilities instead of text.
 
 mod schema;
 
@@ -65,9 +64,9 @@ impl StateMediaKind {
 
 /// Maximum number of questions in one request (contract, Limits).
 pub const MAX_QUESTIONS: usize = 128;
-/// Number of options of a choice.
+/// Permitted number of options of a choice.
 pub const OPTIONS: std::ops::RangeInclusive<usize> = 2..=255;
-/// Number of levels of a score.
+/// Permitted number of levels of a score.
 pub const LEVELS: std::ops::RangeInclusive<usize> = 2..=10;
 /// Maximum number of tokens of the state plus the longest question (contract, Limits).
 pub const MAX_TOKENS: u64 = 1_000_000;
@@ -125,14 +124,14 @@ pub enum QuestionKind {
 /// An option of a choice, with its condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChoiceOption {
-    /// A string, or a boolean in dialects that have them.
+    /// A string, or a boolean in dialects that allow booleans.
     pub value: Value,
     /// Condition for this option.
     pub description: Option<String>,
 }
 
 impl ChoiceOption {
-    /// Returns the value as text.
+    /// Returns the value as text: a string without quotes, any other value as JSON.
     pub fn name(&self) -> String {
         match &self.value {
             Value::String(text) => text.clone(),
@@ -204,7 +203,7 @@ pub struct DecideOptions {
     pub permutations: Option<u32>,
     /// Calibration profile that corrects the probabilities.
     pub calibration: CalibrationChoice,
-    /// Whether choices with many options may be read in one pass, which is faster and less
+    /// Whether choices with many options may be evaluated in one pass, which is faster and less
     /// accurate.
     pub fast: bool,
     /// Seed for the option orders and for sampling.
@@ -274,7 +273,7 @@ pub struct Method {
 
 impl Method {
     /// Merges the methods of two partial answers: the worse source, the higher number of orders,
-    /// the lower mass and the sum of the calls. The calibration is that of `self`.
+    /// the lower known mass and the sum of the calls. The calibration is that of `self`.
     #[must_use]
     pub fn and(self, other: &Method) -> Method {
         let mass = match (self.mass, other.mass) {
@@ -297,9 +296,9 @@ pub struct Decision {
     /// Result with its probabilities.
     pub verdict: Verdict,
     /// Probability that the state lacks the information that the question needs. `None` if this was
-    /// not requested.
+    /// not requested, or if the question was refused or failed.
     pub abstain: Option<f64>,
-    /// Method that determined the probabilities; `None` if the answer has none.
+    /// Method that determined the probabilities; `None` if the question was refused or failed.
     pub method: Option<Method>,
 }
 
@@ -315,11 +314,11 @@ pub enum Verdict {
     Score(Vec<f64>),
     /// Function to call.
     Tool {
-        /// Probability of each function; if no call is allowed, the last entry is the probability
-        /// of `none`.
+        /// Probability of each function; if the question does not require a call, the last entry is
+        /// the probability of `none`.
         probabilities: Vec<f64>,
-        /// Decided arguments of each function, under the assumption that it is called. Empty for an
-        /// improbable function.
+        /// Decided arguments of each function, under the assumption that the function is called.
+        /// Empty for an improbable function.
         arguments: Vec<Vec<ArgumentDecision>>,
     },
     /// The model refused to answer.
@@ -337,7 +336,8 @@ pub struct ArgumentDecision {
     pub probabilities: Vec<f64>,
 }
 
-/// Returns the index of the highest probability; the lowest such index if several are equal.
+/// Returns the index of the highest probability; the lowest such index if several are equal, and 0
+/// for an empty slice.
 pub fn argmax(probabilities: &[f64]) -> usize {
     let mut best = 0;
     for (place, probability) in probabilities.iter().enumerate() {
@@ -348,8 +348,8 @@ pub fn argmax(probabilities: &[f64]) -> usize {
     best
 }
 
-/// Returns the confidence of a choice, from 0 for a uniform guess to 1:
-/// `(p_max - 1/k) / (1 - 1/k)`.
+/// Returns the confidence of a choice, from 0 for a uniform guess to 1: `(p_max - 1/k) / (1 - 1/k)`
+/// for `k` options. 1 for a single option, 0 for none.
 pub fn confidence_of_choice(probabilities: &[f64]) -> f64 {
     let Some(max) = probabilities.get(argmax(probabilities)) else {
         return 0.0;
@@ -367,8 +367,9 @@ pub fn confidence_of_noul(yes: f64) -> f64 {
 }
 
 /// Returns the confidence of a score, from 0 to 1: the concentration of the probabilities around
-/// the most probable level, relative to a uniform guess:
-/// `max(0, 1 - sum p_i |i - m| / MAD_uniform)`.
+/// the most probable level `m`, relative to a uniform guess. The formula is `max(0, 1 - d / u)`,
+/// where `d` is the sum of `p_i |i - m|` and `u` is the mean of `|i - m|` over all levels. 1 if
+/// there are fewer than two levels.
 pub fn confidence_of_score(probabilities: &[f64]) -> f64 {
     let argmax = argmax(probabilities);
     let far = |weights: &dyn Fn(usize) -> f64| -> f64 {

@@ -27,7 +27,7 @@ pub enum EmbedInput {
     Tokens(Vec<u32>),
 }
 
-/// The vectors of a response.
+/// A response to an [`EmbedRequest`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbedResponse {
     /// One vector per input, in input order.

@@ -51,7 +51,8 @@ impl Error {
     }
 
     /// Returns the message for an operator. For an internal error, the message is the cause without
-    /// its source location; otherwise the caller's message with its cause in parentheses.
+    /// its source location; otherwise the caller's message, with the cause in parentheses if there
+    /// is one.
     pub fn operator_message(&self) -> String {
         match &self.source {
             None => self.message.clone(),
@@ -159,7 +160,7 @@ macro_rules! error_codes {
 }
 
 error_codes! {
-    /// The body is not valid JSON.
+    /// The body is incomplete or not valid JSON.
     InvalidJson => "invalid_json",
     /// The request lacks a required parameter.
     MissingRequiredParameter => "missing_required_parameter",
@@ -181,7 +182,7 @@ error_codes! {
     InvalidApiKey => "invalid_api_key",
     /// The account's credits do not cover the request.
     InsufficientCredits => "insufficient_credits",
-    /// The role does not permit this operation.
+    /// The caller's role does not permit this operation.
     PermissionDenied => "permission_denied",
     /// The resource does not exist, or belongs to another account.
     NotFound => "not_found",
@@ -211,9 +212,9 @@ error_codes! {
     AgentLimitReached => "agent_limit_reached",
     /// The account has reached its maximum number of keys.
     KeyLimitReached => "key_limit_reached",
-    /// The idempotency key was used with a different body.
+    /// The idempotency key was used for a different request.
     IdempotencyKeyReused => "idempotency_key_reused",
-    /// The limit of requests or tokens per minute is reached.
+    /// The limit of requests or tokens per minute, or of open sessions, is reached.
     RateLimitExceeded => "rate_limit_exceeded",
     /// The gateway itself failed.
     InternalError => "internal_error",

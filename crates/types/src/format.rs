@@ -19,7 +19,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether the format can represent the seal that a provider adds to its reasoning.
+    /// Whether the format can represent the signature or encrypted data that a provider attaches to
+    /// its reasoning.
     pub const fn supports_seals(self) -> bool {
         matches!(
             self,
@@ -27,7 +28,7 @@ impl Format {
         )
     }
 
-    /// Returns the parameter that contains the model's input.
+    /// Returns the name of the parameter that contains the model's input.
     pub const fn input(self) -> &'static str {
         match self {
             Format::ChatCompletions | Format::Messages => "messages",

@@ -26,7 +26,7 @@ pub struct GenerateRequest {
     pub sampling: Sampling,
     /// Tools that the model may call.
     pub tools: Vec<Tool>,
-    /// Which tool the model must or may call.
+    /// Constraint on the tools that the model may or must call.
     pub tool_choice: ToolChoice,
     /// Whether the model may call several tools in one turn. `None` if the caller did not set it.
     pub parallel_tool_calls: Option<bool>,
@@ -72,14 +72,14 @@ pub enum Thinking {
     Budget(u64),
     /// The model decides when to reason.
     Adaptive,
-    /// The model decides when to reason, also between tool calls.
+    /// The model decides when to reason, including between tool calls.
     BetweenTools,
 }
 
 /// Author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Role {
-    /// Instructions. The roles `developer` and `system` of callers both map to it.
+    /// Instructions. The callers' roles `developer` and `system` both map to this role.
     System,
     /// The end user or the calling program.
     #[default]
@@ -110,8 +110,8 @@ pub struct Message {
     pub extra: Map<String, Value>,
 }
 
-/// Position of a message in the caller's body, for the `param` of errors. All places compare as
-/// equal, so that equality of messages ignores it.
+/// Position of a message in the caller's body, for the `param` of errors. All positions compare as
+/// equal, so that the equality of messages ignores them.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     /// Path of the message: `messages[2]`.
@@ -120,7 +120,8 @@ pub struct Place {
     pub content: String,
     /// Index of its first part; `None` if the content is a single string.
     pub first: Option<usize>,
-    /// Path of the first part, if that part is not in the list of the others.
+    /// Path of the first part, if the caller's body contains that part outside the list of the
+    /// other parts.
     pub apart: Option<String>,
 }
 
@@ -172,8 +173,7 @@ pub enum Part {
     /// Reference to a file that the caller uploaded. The gateway replaces the reference with the
     /// file's bytes, so that providers never receive the id.
     Stored(Stored),
-    /// Cache breakpoint: the provider may cache everything before this point of the message, for
-    /// this duration.
+    /// Cache breakpoint: the provider may cache the prompt up to this point, for this duration.
     CacheBreakpoint(CacheLife),
     /// Part that exists only in the caller's format.
     Foreign {
@@ -189,12 +189,12 @@ pub enum Part {
 pub struct Reasoning {
     /// Reasoning text; `None` if the provider hid it.
     pub text: Option<String>,
-    /// Data that the provider needs back in the next request.
+    /// Opaque data that the provider expects back in later requests.
     pub seal: Option<Seal>,
 }
 
 impl Reasoning {
-    /// Creates reasoning with visible text and no seal.
+    /// Creates reasoning with visible text and no opaque provider data.
     pub fn shown(text: impl Into<String>) -> Self {
         Self {
             text: Some(text.into()),
@@ -207,7 +207,7 @@ impl Reasoning {
 /// that provider can use it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Seal {
-    /// Provider that issued the seal; empty if unknown.
+    /// Provider that issued the data; empty if unknown.
     pub origin: String,
     /// The provider's data as text; empty if it attaches none.
     pub data: String,

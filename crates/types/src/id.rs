@@ -1,7 +1,7 @@
 //! Identifiers: UUIDv7 values (RFC 9562) with a prefix for the resource type, such as `acct_0197…`.
 //!
-//! Ids sort by creation time, so that rows keyed by them are appended instead of scattered. Ids are
-//! not secrets.
+//! Ids sort by creation time in milliseconds, except [`MediaId`], so that rows keyed by ids are
+//! appended instead of scattered. Ids are not credentials.
 
 use std::fmt;
 use std::str::FromStr;
@@ -157,17 +157,18 @@ id!(
     "file-"
 );
 id!(
-    /// A batch in the OpenAI format. Its value equals the id of the job that runs it.
+    /// A batch in the OpenAI format. The 128-bit value equals that of the job that runs the batch.
     BatchId,
     "batch_"
 );
 id!(
-    /// A batch in the Messages format. Its value equals the id of the job that runs it.
+    /// A batch in the Messages format. The 128-bit value equals that of the job that runs the
+    /// batch.
     MessageBatchId,
     "msgbatch_"
 );
 id!(
-    /// A response with typed decisions. Its value equals the id of the request.
+    /// A response with typed decisions. The 128-bit value equals that of the request.
     DecisionId,
     "dec_"
 );
@@ -208,7 +209,7 @@ pub struct IdSource {
 }
 
 impl IdSource {
-    /// Creates a source. Sources with different seeds generate different ids.
+    /// Creates a source. Sources with different seeds generate different sequences of ids.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -216,9 +217,9 @@ impl IdSource {
         }
     }
 
-    /// Returns a UUIDv7 value for `now`. The 62 random bits are a permutation of a counter
-    /// (SplitMix64), so that values never repeat within the process and are generated without a
-    /// system call.
+    /// Returns a UUIDv7 value for `now`; times before the Unix epoch count as the epoch. Of the 74
+    /// random bits, 12 are constant for the source and 62 are derived from a counter (SplitMix64),
+    /// which requires no system call.
     pub fn next(&self, now: Timestamp) -> u128 {
         let count = self.counter.fetch_add(1, Ordering::Relaxed);
         let mixed = splitmix64(self.seed.wrapping_add(count.wrapping_mul(0x9E37_79B9_7F4A_7C15)));

@@ -28,12 +28,12 @@ pub enum ModerationPart {
     Image(String),
 }
 
-/// Classification results, one per input.
+/// Response to a moderation request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModerationAnswer {
     /// Id of the response; empty if it has none.
     pub id: String,
-    /// One result per input, in input order.
+    /// One result per text, in input order, or one result for all parts.
     pub results: Vec<Moderation>,
 }
 

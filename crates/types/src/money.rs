@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An amount in nano-credits; 1 credit = 1,000,000,000. Serialized as a decimal string
+/// An amount in nano-credits; 1 credit = 1,000,000,000 nano-credits. Serialized as a decimal string
 /// (`"0.0125"`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Credits(i64);

@@ -25,8 +25,8 @@ pub struct Prices {
     discount: Discount,
 }
 
-/// Prices of requests whose prompt has more than `above` tokens. Classes without an entry keep
-/// their normal price.
+/// Prices of requests whose prompt has more than `above` tokens. The price of a class without an
+/// entry follows from the long-prompt price of its parent class ([`Prices::price`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LongPrompt {
     above: u64,
@@ -66,7 +66,8 @@ impl Prices {
         self
     }
 
-    /// Sets a price by its written name, `class` or `class>tokens`.
+    /// Sets a price by its written name, `class` or `class>tokens`. Fails if the name is invalid or
+    /// its number of tokens differs from that of an earlier long-prompt price.
     pub fn with_named(mut self, name: &str, per_million: Credits) -> Result<Prices, PriceNameError> {
         let unknown = || PriceNameError(name.chars().take(60).collect());
         let Some((class, above)) = name.split_once('>') else {
@@ -112,7 +113,7 @@ impl Prices {
         plain.chain(long)
     }
 
-    /// Returns the listed price of a class; `None` if it has none.
+    /// Returns the listed price of a class for prompts that are not long; `None` if it has none.
     pub fn listed(&self, unit: Unit) -> Option<Credits> {
         self.per_million[unit as usize]
     }
@@ -155,7 +156,7 @@ impl Prices {
         }
     }
 
-    /// Whether all prices are zero.
+    /// Whether all listed prices are zero. `true` if no price is listed.
     pub fn is_free(&self) -> bool {
         self.entries().all(|(_, price)| price.is_zero())
     }

@@ -34,7 +34,8 @@ pub enum StreamEvent {
         /// Text to append.
         text: String,
     },
-    /// End of a reasoning block, with the seal that the provider expects back in later requests.
+    /// End of a reasoning block, with the opaque data that the provider expects back in later
+    /// requests.
     ReasoningSeal {
         /// Index of the choice.
         choice: u32,
@@ -97,7 +98,7 @@ impl StreamEvent {
             StreamEvent::Start { .. } | StreamEvent::Usage(_) => None,
         }
     }
-    /// Returns a mutable reference to the index of the choice.
+    /// Returns a mutable reference to the index of the choice that the event belongs to, if any.
     pub fn choice_mut(&mut self) -> Option<&mut u32> {
         match self {
             StreamEvent::Text { choice, .. }
@@ -111,7 +112,8 @@ impl StreamEvent {
         }
     }
 
-    /// Whether the event has content for the caller. Other events only frame the stream.
+    /// Whether the event has content for the caller: text, reasoning, a refusal or a part of a tool
+    /// call.
     pub fn is_content(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Usage of a call, in disjoint classes: their sum equals the provider's total.
+//! Usage of a call, by class. Token classes are disjoint: their sum equals the provider's total.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Unit {
-    /// Input tokens that were neither read from a cache nor written to it.
+    /// Input tokens, except audio tokens, that were neither read from a cache nor written to one.
     Input,
     /// Input tokens that the provider read from its cache.
     CacheRead,
@@ -16,7 +16,7 @@ pub enum Unit {
     CacheWrite,
     /// Audio tokens of the input.
     InputAudio,
-    /// Output tokens of the visible response.
+    /// Output tokens of the visible response, except audio tokens.
     Output,
     /// Output tokens of the reasoning.
     Reasoning,

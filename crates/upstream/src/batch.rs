@@ -52,7 +52,7 @@ pub struct Submission {
     pub dialect: Arc<str>,
     /// Encoded requests, one line each.
     pub requests: Vec<Bytes>,
-    /// Reference returned by [`BatchProvider::stage`].
+    /// Reference returned by [`BatchProvider::stage`]; `None` if nothing was uploaded.
     pub staged: Option<String>,
 }
 
@@ -61,8 +61,9 @@ pub struct Submission {
 pub enum BatchState {
     /// The batch has not ended.
     Running,
-    /// The batch has ended. [`BatchProvider::results`] reads the results at each of these places;
-    /// requests without a result were not executed, for the given reason.
+    /// The batch has ended. [`BatchProvider::results`] reads the results at each of these
+    /// references. If the batch expired or was cancelled, requests without a result were not
+    /// executed.
     Ended(Vec<String>, BatchEnd),
     /// No request was executed, and none will be.
     Failed(UpstreamError),
@@ -73,7 +74,7 @@ pub enum BatchState {
 /// Reason why a batch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchEnd {
-    /// All requests were executed.
+    /// The provider processed all requests; individual requests may have failed.
     Complete,
     /// The provider's time limit was reached.
     Expired,
@@ -81,7 +82,7 @@ pub enum BatchEnd {
     Cancelled,
 }
 
-/// Result of a request.
+/// Result of one request of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchResult {
     /// Custom id of the request.
@@ -93,14 +94,14 @@ pub struct BatchResult {
 /// Outcome of a single request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchAnswer {
-    /// The request was executed.
+    /// The request has a response, which may be an error.
     Response {
         /// HTTP status of the response.
         status: u16,
         /// Body in the provider's format.
         body: Bytes,
     },
-    /// The request was not executed in time.
+    /// The request was not executed before the batch expired.
     Expired,
     /// The request was not executed because the batch was cancelled.
     Cancelled,
@@ -113,8 +114,8 @@ pub type BatchResults = Pin<Box<dyn Stream<Item = Result<BatchResult, UpstreamEr
 /// Port for provider-native batches.
 #[async_trait]
 pub trait BatchProvider: Send + Sync {
-    /// Whether the operator enables native batches. Existing batches are polled even if this is
-    /// false.
+    /// Whether the operator has enabled native batches. Existing batches are polled even if native
+    /// batches are disabled.
     fn is_enabled(&self) -> bool;
 
     /// Returns the maximum size of one submission.
@@ -130,9 +131,9 @@ pub trait BatchProvider: Send + Sync {
     /// nothing.
     fn write_embed(&self, call: &EmbedCall, name: &str) -> Result<EncodedRequest, UpstreamError>;
 
-    /// Uploads the requests for a later [`submit`](Self::submit) and returns a reference. Executes
-    /// nothing, so that callers may repeat it. Returns `None` if `submit` sends the requests
-    /// itself.
+    /// Uploads the requests for a later [`submit`](Self::submit) and returns a reference to the
+    /// upload. Executes no request, so callers may repeat the upload. Returns `None` if `submit`
+    /// sends the requests itself.
     async fn stage(
         &self,
         ctx: &CallContext,
@@ -142,27 +143,28 @@ pub trait BatchProvider: Send + Sync {
         Ok(None)
     }
 
-    /// Submits the requests for execution and returns the handle. Callers must not repeat it for
-    /// the same requests, unless the error proves that the provider did not accept them.
+    /// Submits the requests for execution and returns the handle of the batch. Callers must not
+    /// submit the same requests again, unless the error proves that the provider did not accept
+    /// them.
     async fn submit(&self, ctx: &CallContext, submission: &Submission) -> Result<String, UpstreamError>;
 
     /// Whether [`find`](Self::find) can find an accepted submission.
     fn can_find(&self) -> bool;
 
-    /// Returns the handle of the batch that was submitted under this key; `None` if the provider
-    /// did not accept it.
+    /// Returns the handle of the batch that was submitted under this key; `None` if no such batch
+    /// was found.
     async fn find(&self, ctx: &CallContext, key: &str) -> Result<Option<String>, UpstreamError>;
 
     /// Requests the state of a batch. An error concerns the status request only, not the batch.
     async fn poll(&self, ctx: &CallContext, handle: &str) -> Result<BatchState, UpstreamError>;
 
-    /// Reads the results at one of the places of [`BatchState::Ended`].
+    /// Reads the results at `place`, one of the references of [`BatchState::Ended`].
     async fn results(&self, ctx: &CallContext, place: &str) -> Result<BatchResults, UpstreamError>;
 
     /// Requests cancellation. [`poll`](Self::poll) reports whether the batch stops.
     async fn cancel(&self, ctx: &CallContext, handle: &str) -> Result<(), UpstreamError>;
 
-    /// Deletes the provider's copies of an ended batch.
+    /// Deletes the uploaded requests and the results of an ended batch at the provider.
     async fn forget(
         &self,
         ctx: &CallContext,

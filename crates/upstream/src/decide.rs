@@ -68,7 +68,7 @@ pub struct RelayCall {
 /// Answers to relayed questions.
 #[derive(Debug)]
 pub struct RelayAnswer {
-    /// One decision for each question, in order.
+    /// One decision for each question, in the order of the call.
     pub decisions: Vec<Decision>,
     /// Usage reported by the upstream.
     pub usage: Option<Usage>,
@@ -94,9 +94,11 @@ pub struct LabelCall {
 #[derive(Clone, Debug, PartialEq)]
 pub struct LabelReading {
     /// Natural logarithm of each label's probability among all tokens, in the order of the call;
-    /// `None` if it was not returned. Spellings of a label (` A`, `a`) are summed.
+    /// `None` for a label that was not returned. The probabilities of all spellings of a label
+    /// (`A`, ` A`, `a`) are summed.
     pub logprobs: Vec<Option<f64>>,
-    /// Upper bound on the log probability of labels that were not returned.
+    /// Upper bound on the log probability of each label that was not returned; `None` if there is
+    /// no bound.
     pub rest: Option<f64>,
     /// Number of requests sent to the model.
     pub requests: u32,
@@ -109,7 +111,7 @@ pub struct LabelReading {
 pub struct Draw {
     /// Number of answers, within the limit of [`DecisionWay::Sampled`].
     pub answers: u32,
-    /// Maximum output tokens of each answer, reasoning included.
+    /// Maximum number of output tokens of each answer, including reasoning.
     pub max_tokens: u64,
 }
 
@@ -173,7 +175,7 @@ pub trait DecideProvider: Send + Sync {
     }
 
     /// Samples answers with one request. Returns `None` if the deployment turns out not to support
-    /// it.
+    /// sampling.
     async fn draw_labels(
         &self,
         ctx: &CallContext,

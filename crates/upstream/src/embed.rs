@@ -55,7 +55,7 @@ pub trait EmbedProvider: Send + Sync {
     async fn embed(&self, ctx: &CallContext, call: &EmbedCall) -> Result<EmbedAnswer, UpstreamError>;
 
     /// Returns the non-standard top-level fields that are passed through to the upstream. The
-    /// gateway rejects others on receipt.
+    /// gateway rejects all other non-standard fields on receipt.
     fn allowed_fields(&self) -> &'static [&'static str] {
         &[]
     }

@@ -8,7 +8,7 @@ use tollgate_types::{ErrorCode, Retry, Usage};
 /// Stage of the call at which the failure occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpstreamCause {
-    /// No connection: no byte of the request was sent.
+    /// No byte of the request was sent, usually because no connection could be established.
     Connect,
     /// The upstream responded with an error status.
     Status,
@@ -36,8 +36,8 @@ pub enum UpstreamErrorKind {
     ContentBlocked,
     /// The input does not fit into the model's context.
     ContextLength,
-    /// The prompt requested this error from the simulator. It does not count towards health, and
-    /// `detail` is written for the caller.
+    /// The simulator returned this error, usually because the prompt requested it. The error does
+    /// not count towards health, and its `detail` is written for the caller.
     Simulated(ErrorCode),
 }
 
@@ -96,7 +96,8 @@ pub struct UpstreamError {
     pub retry_after: Option<Duration>,
     /// Retry policy: whether and when the same request may be sent again.
     pub retry: Retry,
-    /// Details for the log only; bounded length, without prompt text.
+    /// Details for the log, of bounded length and without prompt text. For
+    /// [`UpstreamErrorKind::Simulated`], the message for the caller.
     pub detail: String,
     /// The rejected parameter, if the upstream names it.
     pub param: Option<String>,
@@ -154,7 +155,8 @@ impl UpstreamError {
         upstream_text.text.as_deref()
     }
 
-    /// Creates an error for a connection that could not be established.
+    /// Creates an error for a request before its first byte was sent, such as when no connection
+    /// could be established.
     pub fn connect(detail: impl Into<String>) -> Self {
         Self::new(UpstreamErrorKind::Unavailable, UpstreamCause::Connect, detail)
     }

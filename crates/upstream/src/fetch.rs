@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tollgate_types::AccountId;
 use tollgate_types::decide::StateMediaKind;
 
-/// Kind of media, which determines the size limit.
+/// Kind of media, which determines the size limit and the timeout of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MediaKind {
     /// Image, such as PNG, JPEG or WebP.
@@ -31,8 +31,8 @@ impl MediaKind {
         MediaKind::Document,
     ];
 
-    /// Returns the timeout of a fetch, including redirects. It suffices for an image of the maximum
-    /// size at 1 MiB/s; audio and video have longer timeouts.
+    /// Returns the timeout of a fetch, including redirects. For images and documents, the timeout
+    /// suffices for the maximum size at 1 MiB/s; audio and video have longer timeouts.
     pub const fn fetch_timeout(self) -> Duration {
         Duration::from_secs(match self {
             MediaKind::Image | MediaKind::Document => 20,
@@ -82,7 +82,7 @@ pub struct FetchRequest<'a> {
 pub struct Fetched {
     /// Content of the URL, within the size limit.
     pub bytes: Bytes,
-    /// One of the accepted media types, verified by the leading bytes.
+    /// One of the accepted media types, verified against the content.
     pub media_type: &'static str,
 }
 
@@ -90,9 +90,10 @@ pub struct Fetched {
 /// text for a forbidden address is the same as for an unreachable one. The log contains the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchError {
-    /// The scheme, port, user name or syntax of the URL, or of a redirect, is not allowed.
+    /// The scheme, port, user name or syntax of the URL is not allowed, or the port of a redirect
+    /// is not.
     NotAnAddress,
-    /// The host is forbidden, could not be reached, or returned an error.
+    /// The host is forbidden, could not be reached, or did not return the content.
     Unreachable,
     /// The content exceeds the size limit.
     TooLarge,
@@ -155,7 +156,7 @@ pub enum MediaProperties {
 /// Port for measuring media.
 #[async_trait]
 pub trait MediaInspector: Send + Sync {
-    /// Measures a medium. Returns `WrongType` if it is not of this kind, `TooLarge` if it exceeds
-    /// the limits of the decoder.
+    /// Measures a medium. Returns `WrongType` if the medium is not of this kind, and `TooLarge` if
+    /// it exceeds the limits of the decoder.
     async fn measure(&self, kind: MediaKind, bytes: &Bytes) -> Result<MediaProperties, FetchError>;
 }

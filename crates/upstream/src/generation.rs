@@ -119,7 +119,8 @@ pub trait MediaProvider<C: Sync>: Send + Sync {
         1
     }
 
-    /// Whether the upstream executes a submission only once if it is repeated under its key.
+    /// Whether the upstream executes a submission only once, even if the gateway repeats the
+    /// submission with the same key.
     fn is_idempotent(&self) -> bool {
         false
     }
@@ -131,7 +132,8 @@ pub trait MediaProvider<C: Sync>: Send + Sync {
         Ok(())
     }
 
-    /// Submits the call once. Each attempt has a different key. Errors state whether any byte was
+    /// Submits the call once, with the idempotency key `key`. Each attempt has a different key; the
+    /// repetition of an interrupted submission has the same key. Errors state whether any byte was
     /// sent.
     async fn submit(&self, ctx: &CallContext, call: &C, key: &str) -> Result<Submitted, UpstreamError>;
 

@@ -248,7 +248,7 @@ pub trait PaymentProvider: Send + Sync {
     async fn open_plan_checkout(&self, checkout: &NewPlanCheckout) -> Result<Checkout, PaymentError>;
 
     /// Expires a checkout page by the provider's id, so that the page can no longer be paid.
-    /// Returns false if it was paid already.
+    /// Returns false if the page was already paid.
     async fn close_checkout(&self, reference: &str) -> Result<bool, PaymentError>;
 
     /// Reads the status of a subscription.

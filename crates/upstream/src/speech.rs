@@ -204,8 +204,7 @@ pub struct Transcript {
     pub language: Option<String>,
     /// Duration of the recording, as reported by the upstream.
     pub duration: Option<Duration>,
-    /// Segments, if the upstream returns them. Never empty for a timed format, unless the text is
-    /// empty.
+    /// Segments, if returned by the upstream. Subtitles are written from these segments.
     pub segments: Vec<Segment>,
     /// Words, if requested and returned by the upstream.
     pub words: Vec<Word>,

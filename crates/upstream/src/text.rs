@@ -49,7 +49,8 @@ pub struct TextCall {
     pub body: Bytes,
     /// Result of the format's scan of `body`.
     pub outline: Option<Outline>,
-    /// The request in the common form, if a candidate does not accept `format`.
+    /// The request in the common form. Present if `body` is empty or a candidate does not accept
+    /// `format`.
     pub common: Option<Arc<GenerateRequest>>,
     /// The provider's name of the model.
     pub upstream_model: Arc<str>,
@@ -214,8 +215,8 @@ pub trait TextProvider: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Whether the provider drops reasoning in the call, in a format that it accepts unchanged,
-    /// because another provider sealed it.
+    /// Whether the provider drops reasoning from a call in a format that it accepts unchanged,
+    /// because the reasoning has another provider's signature.
     fn drops_reasoning(&self, call: &TextCall) -> bool {
         let _ = call;
         false
@@ -249,7 +250,7 @@ pub trait TextProvider: Send + Sync {
     }
 
     /// Returns the non-standard top-level fields that are passed through to the upstream. The
-    /// gateway rejects others on receipt.
+    /// gateway rejects all other non-standard fields on receipt.
     fn allowed_fields(&self) -> &'static [&'static str] {
         &[]
     }

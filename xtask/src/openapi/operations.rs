@@ -148,8 +148,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Collects the parameters by place and name (`query parameter limit`). Parameters of the operation
-/// override those of the path.
+/// Collects the parameters by location and name (`query parameter limit`). Parameters of the
+/// operation override those of the path.
 fn parameters<'a>(
     document: &'a Value,
     (item, operation): (&'a Value, &'a Value),

@@ -48,7 +48,8 @@ pub struct Comparison<'a> {
     old_document: &'a Value,
     new_document: &'a Value,
     direction: Direction,
-    /// Pairs of schemas under comparison, which ends the recursion of recursive schemas.
+    /// Pairs of schemas under comparison. They are not compared again, which ends the recursion of
+    /// recursive schemas.
     open: RefCell<BTreeSet<(String, String)>>,
 }
 

@@ -45,7 +45,7 @@ fn makes(code: &str, at: usize, name: &str) -> Option<String> {
         .next()
         .unwrap_or_default();
     let after = code[at + name.len()..].trim_start();
-    // Inside such a block the type is called `Self`.
+    // Inside an `impl` block, the type is called `Self`.
     if matches!(word_before, "impl" | "for") && (after.starts_with('{') || after.starts_with("where")) {
         return Some(format!("implements `{name}`"));
     }

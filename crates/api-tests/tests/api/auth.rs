@@ -196,7 +196,7 @@ async fn an_expired_key_is_refused() {
     ];
     let created = scene.gateway.command_line().run(&command).await;
     let (id, key) = (created["id"].as_str().unwrap(), created["key"].as_str().unwrap());
-    // Sets the expiry of this key into the past instead of waiting for a day.
+    // Moves the expiry of this key into the past instead of waiting for a day.
     let expire = format!(
         "UPDATE api_key SET expires_at = created_at + 1 WHERE id = decode('{}', 'hex')",
         id.trim_start_matches("key_")

@@ -233,8 +233,8 @@ async fn a_calibration_of_an_alias_belongs_to_its_model() {
     scene.finish().await;
 }
 
-/// Asks 128 questions; 70 % of them are true. Returns the mean log loss and the answers as
-/// examples.
+/// Sends 128 questions; the correct answer to 70 % of them is yes. Returns the mean log loss and
+/// the answers as examples.
 async fn noisy_answers(scene: &Scene, from: usize, calibration: &str) -> (f64, Vec<Value>) {
     let asked = |place: usize| {
         let text = format!("[[decide q{place} yes=0.7 no=0.3 noise=2]] Is it number {place}?");

@@ -14,8 +14,8 @@ use tollgate_testkit::gateway::{Gateway, Options, eventually};
 use crate::scene::BINARY;
 
 const ARCHIVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/killed-in-2026-11.tar.gz");
-/// Time of the restart, in seconds since 1970: ten minutes after the end of that process, when
-/// nothing has expired yet.
+/// Time of the restart, in seconds since 1970: ten minutes after the end of the process that wrote
+/// the archive, when nothing has expired yet.
 const RESTARTED_AT: Duration = Duration::from_secs(1_795_521_600);
 const KEY: &str = "sk-service-St54YJvFe6gkBOH78bviGcWcjcNZ4T21XQVmpbiz1iraZ9";
 const BATCH: &str = "/v1/batches/batch_01a20d63cbca7cec8f7dcd30f8ab93ec";

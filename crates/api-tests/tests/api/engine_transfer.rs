@@ -383,7 +383,7 @@ async fn an_installation_moves_to_postgresql_and_back() {
     used.scene.gateway.restart().await;
     used.assert_served().await;
 
-    // The old SQLite database does not have these calls, which is why it must not be started again.
+    // The old SQLite database does not have these calls, so no gateway may be started on it again.
     used.scene.gateway.stop().await;
     let before = used.seen().await;
     let back = sqlite(&used.embedded().parent().unwrap().join("back/tollgate.db"));

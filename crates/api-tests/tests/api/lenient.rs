@@ -1,5 +1,5 @@
 //! Lenient keys: hosted tools, unknown fields and unsupported optional fields are dropped and
-//! reported. Other keys are refused.
+//! reported. Requests with other keys are refused.
 
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::http::{Request, Response};
@@ -46,8 +46,8 @@ fn asking(members: Value) -> Value {
     )
 }
 
-/// Asserts that a strict key is refused for `param`. Returns the upstream body for a lenient key
-/// and the names of the ignored fields.
+/// Asserts that the request is refused for `param` with a strict key. Returns the upstream body for
+/// a lenient key and the names of the ignored fields.
 async fn served(scene: &Scene, id: &str, path: &str, members: Value, param: &str) -> (Value, Vec<String>) {
     let body = asking(members);
     set_compat(scene, id, "strict").await;

@@ -181,8 +181,8 @@ async fn documents_are_fetched_for_every_provider() {
         sent["messages"][0]["content"][0]["file"]["file_data"],
         format!("data:application/pdf;base64,{PDF_DATA}")
     );
-    // The Responses format also supports only PDF documents. Its own callers may reference
-    // documents by URL, too.
+    // The Responses format also supports only PDF documents. Requests in the Responses format may
+    // reference documents by URL, too.
     let address = scene.at("/a.pdf");
     let own = json!({"model": RESPONDING, "max_output_tokens": 200, "input": [{"role": "user", "content": [
         {"type": "input_file", "file_url": address}, {"type": "input_text", "text": "look"}

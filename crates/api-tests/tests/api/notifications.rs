@@ -1,5 +1,5 @@
-//! Notifications between three gateways on one database: a change applies on every node immediately
-//! when it is notified, and within seconds when it cannot be.
+//! Notifications between three gateways on one database: a change applies immediately on every node
+//! that is notified of it, and within seconds on other nodes.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Self-hosted servers, which report less than the large providers, or report it in other ways.
+//! Self-hosted servers, whose reports are less complete than those of the large providers or have
+//! other forms.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -81,7 +81,7 @@ async fn a_change_of_the_file_is_applied() {
 
 #[tokio::test]
 async fn a_signal_reads_the_file_again() {
-    // Only the referenced file has changed, so the gateway notices it by the signal alone.
+    // Only the referenced file has changed, so only the signal makes the gateway notice the change.
     let key_file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(key_file.path(), "wrong").unwrap();
     let scene = Scene::start_with(&format!(

@@ -98,7 +98,7 @@ prices = {{ input = "0", output = "0" }}
 }
 
 /// Returns the settings of a provider at this URL. Its responses are read to the end after callers
-/// leave, as for hosted providers.
+/// disconnect, as for hosted providers.
 pub fn provider(name: &str, base_url: &str) -> String {
     format!(
         "[providers.{name}]\npreset = \"openai-compatible\"\nbase_url = \"{base_url}\"\napi_key_env = \"PROVIDER_KEY\"\n\

@@ -1,4 +1,4 @@
-//! Account limits across two gateways that share a Redis server, also while the server is down.
+//! Account limits across two gateways that share a Redis server, including while Redis is down.
 
 use serde_json::json;
 use tollgate_testkit::gateway::http::{Client, Request, Response};

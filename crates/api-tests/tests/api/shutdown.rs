@@ -131,7 +131,7 @@ async fn a_second_signal_leaves_calls_to_the_next_start() {
     );
     drop(answer);
     scene.gateway.restart().await;
-    // The gateway does not know the delivered output of the call, so the call costs nothing.
+    // The delivered output of the call is unknown, so the call costs nothing.
     assert_eq!(
         scene.settled().await,
         Balance {

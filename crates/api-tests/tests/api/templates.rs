@@ -61,7 +61,7 @@ impl Scene {
         self.client().post_json(path, &self.key.secret, body).await
     }
 
-    /// Returns an image of the simulator.
+    /// Generates an image with the simulator and returns its entry in the response.
     async fn image(&self, body: Value) -> Value {
         let members = json!({"model": "sim/image", "sync": true});
         let response = self.make(IMAGES, &with(members, body)).await;

@@ -1,5 +1,5 @@
-//! Accounts with a test clock: months pass in a moment, events keep their order, and other accounts
-//! are unaffected.
+//! Accounts with a test clock: time is advanced by months, events keep their order, and other
+//! accounts are unaffected.
 
 use std::time::Duration;
 

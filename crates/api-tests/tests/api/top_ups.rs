@@ -16,7 +16,8 @@ const ENGINES: [Storage; 2] = [Storage::Sqlite, Storage::Postgres];
 const KEY: &str = "sk_test_c4n4ry";
 const SECRET: &str = "whsec_c4n4ry";
 const WEBHOOK: &str = "/webhooks/stripe";
-/// A plan that the payment provider renews, and others.
+/// A plan that the payment provider bills, one with the same payer but without a price, and one
+/// that is paid with credits.
 const PLANS: &str = "[plans.team]\nprice = \"15\"\nallowance = \"5\"\npayer = \"provider\"\n\
     [plans.free]\nallowance = \"1\"\npayer = \"provider\"\n[plans.own]\nprice = \"1\"\nallowance = \"1\"\n";
 

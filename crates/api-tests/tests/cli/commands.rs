@@ -5,8 +5,8 @@ use tollgate_testkit::gateway::execute_embedded;
 
 use crate::installation::Installation;
 
-/// Runs every command once. The output is the same whether the server or the command itself
-/// executes it.
+/// Runs every command once. The output is the same whether the server or the process of the command
+/// executes the command.
 pub fn run_every_command(installation: &Installation) {
     let created = installation.run(&["accounts", "create", "acme"]);
     assert_eq!(created.code, 0, "{created:?}");

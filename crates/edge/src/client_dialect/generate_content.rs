@@ -23,8 +23,8 @@ const fn error_status(status: u16) -> &'static str {
     }
 }
 
-/// Returns the body of a failed call in this format; `code` is the HTTP status. The gateway's error
-/// code is the reason in `details`; `type` and `param` are added.
+/// Returns the body of a failed call in this format; the field `code` is the HTTP status. The
+/// gateway's error code is the reason in `details`; `type` and `param` are added.
 pub(super) fn error_body(error: &Error, status: u16, kind: &str, request_id: &str) -> Vec<u8> {
     let mut details = vec![
         json!({

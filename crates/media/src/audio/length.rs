@@ -15,7 +15,7 @@ const MAX_DURATION: Duration = Duration::from_secs(24 * 3_600);
 const MICROS_PER_BYTE: u64 = 1_000;
 
 /// Returns the duration of a recording, or `None` if ffprobe is not installed or fails. Returns an
-/// error if the file is not a recording or too long.
+/// error if the file is not a recording or is longer than [`MAX_DURATION`].
 pub(super) async fn of(tools: &Tools, request: RequestId, audio: &Bytes) -> Result<Option<Duration>, Error> {
     if !tools.has(Program::Ffprobe) {
         return Ok(None);

@@ -102,7 +102,8 @@ pub(super) struct Recording {
     pub(super) ignored: Vec<&'static str>,
 }
 
-/// Parses the form of a transcription. A translation has no `language` and no word timestamps.
+/// Parses the form of a transcription, or of a translation if `translate` is true. A translation
+/// accepts neither `language` nor `timestamp_granularities`.
 pub(super) fn recording(fields: Vec<FormField>, translate: bool) -> Result<Recording, Error> {
     let mut form = Form::new(fields);
     let file = form.file()?;
@@ -203,8 +204,8 @@ impl Form {
     }
 }
 
-/// Returns the last path component of a file name, without control characters; `audio` if nothing
-/// is left.
+/// Returns the last path component of a file name, without control characters and limited to its
+/// last [`MAX_NAME_CHARS`] characters; `audio` if nothing is left.
 fn name_of(filename: Option<String>) -> String {
     let name = filename.unwrap_or_default();
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -272,8 +273,8 @@ fn timestamps(form: &mut Form, format: TranscriptFormat) -> Result<Timestamps, E
     Ok(timestamps)
 }
 
-/// Reads OpenAI parameters that have no effect here, and returns their names. Other values than the
-/// defaults are errors, because they would change the response.
+/// Reads OpenAI parameters that have no effect here, and returns the names to report as ignored.
+/// Values that would change the response are errors.
 fn ignored(form: &mut Form) -> Result<Vec<&'static str>, Error> {
     let mut ignored = Vec::new();
     match form.text("stream")?.as_deref() {

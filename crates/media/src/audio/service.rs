@@ -149,8 +149,8 @@ fn speech_demand(model: &Model, request: &Speech) -> Demand {
     narration_demand(model, request.input.chars().count() as u64, text)
 }
 
-/// Returns the demand of a narration: its characters, and its tokens if the model is priced by
-/// tokens. `text` is the size of the model's input in bytes.
+/// Returns the maximum demand of a narration: the number of characters, and token bounds if the
+/// model is priced by tokens. `text` is the size of the model's input in bytes.
 pub(crate) fn narration_demand(model: &Model, characters: u64, text: usize) -> Demand {
     let spoken = characters
         .saturating_mul(MAX_TOKENS_PER_CHARACTER)
@@ -163,8 +163,8 @@ pub(crate) fn narration_demand(model: &Model, characters: u64, text: usize) -> D
     demand(model, tokens, Usage::ZERO.with(Unit::Character, characters))
 }
 
-/// Returns the demand of a transcription: its duration, and its tokens if the model is priced by
-/// tokens.
+/// Returns the maximum demand of a transcription: the duration, and token bounds if the model is
+/// priced by tokens.
 fn transcription_demand(model: &Model, call: &TranscriptionCall, length: Duration) -> Demand {
     let seconds = length.as_secs().saturating_add(1);
     let tokens = TokenBounds {

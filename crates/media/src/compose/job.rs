@@ -1,5 +1,5 @@
 //! Executes a composition job: script, voices, visuals, segments, video. Each output is a recorded
-//! step. If another worker takes over the job, it continues after the last finished step.
+//! step, so a worker that takes over the job repeats only unfinished steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -527,7 +527,7 @@ impl SceneVisual {
 impl<'a> ReadyScene<'a> {
     /// Computes the duration and the captions of a scene. A scene lasts at least as long as its
     /// narration and its requested duration. A video without narration is shown completely, unless
-    /// a duration is requested.
+    /// a duration is requested. All scenes are limited to [`MAX_SCENE_SECONDS`].
     fn new(
         board: &Storyboard,
         scene: &'a Scene,

@@ -39,7 +39,7 @@ const DEFAULT_VOICE: &str = "alloy";
 const DEFAULT_BUILT_IN_VOICE: &str = "en-us";
 
 impl CompositionHandler {
-    /// Generates the script with a chat model. Returns `None` if the request already has scenes.
+    /// Generates the script with a chat model. Returns `None` if the request has no topic.
     pub(super) async fn script(
         &self,
         work: &Work,
@@ -102,7 +102,7 @@ impl CompositionHandler {
         }
     }
 
-    /// Generates the narration audio of a scene.
+    /// Generates the narration audio of a scene, with the speech model or the built-in voice.
     pub(super) async fn voice(
         &self,
         work: &Work,

@@ -76,7 +76,7 @@ pub(super) struct Request {
     pub(super) scenes: Option<u32>,
     pub(super) script_model: Option<String>,
     pub(super) visual_model: Option<String>,
-    /// URLs of images, one for each scene.
+    /// URLs of images, at most one for each scene, in the order of the scenes.
     pub(super) images: Vec<String>,
     pub(super) voice: Choice<Voice>,
     pub(super) captions: Choice<CaptionsParams>,

@@ -11,7 +11,7 @@ const RECIPES: &str = include_str!("../../data/recipes.toml");
 /// Recipe of requests that name no recipe.
 pub(super) const DEFAULT_RECIPE: &str = "explainer";
 
-/// Source of the visuals of scenes that name no visual.
+/// Default source of the visuals of the scenes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Visuals {
@@ -19,7 +19,7 @@ pub(crate) enum Visuals {
     Images,
     /// Generated videos, one for each scene.
     Videos,
-    /// Images or videos of the caller.
+    /// Images of the caller.
     Own,
 }
 
@@ -73,7 +73,8 @@ pub(crate) struct Recipe {
 pub struct Recipes(Arc<Vec<Recipe>>);
 
 impl Recipes {
-    /// Loads the recipes that are compiled into the binary.
+    /// Loads the recipes that are compiled into the binary. If they are invalid, logs an error and
+    /// returns no recipes.
     pub fn load() -> Self {
         Self::read().unwrap_or_else(|error| {
             tracing::error!(error, "cannot parse the built-in recipes");

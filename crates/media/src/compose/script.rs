@@ -122,7 +122,7 @@ impl Brief<'_> {
         SCRIPT_TOKENS + SCENE_TOKENS * u64::from(self.scenes)
     }
 
-    /// Builds the model call, and removes the candidates that do not support it.
+    /// Builds the model call, and removes the candidates that do not support the call.
     pub(super) fn call(&self, routed: &mut Routed) -> Result<TextCall, Error> {
         let mut request = self.request(&routed.public_model);
         if let Some(max) = routed.model.output_ceiling() {

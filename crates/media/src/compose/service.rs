@@ -63,7 +63,8 @@ pub(super) async fn compose(submission: Submission<'_>) -> Result<JobReference, 
         check_programs(&submission, &board, speaks, own_voice.is_some())?;
     }
     let tools = &submission.state.media_jobs.tools;
-    // A plan works without the synthesizer. The voice is then checked at the start of the render.
+    // A plan works without the synthesizer. In this case, the voice is checked when the plan is
+    // rendered.
     if let Some(voice) = own_voice.filter(|voice| voice.voice.is_some() && tools.can_speak()) {
         check_voice(tools, voice).await?;
     }
@@ -197,7 +198,7 @@ fn find<'r>(submission: &'r Submission<'_>, slug: Option<&str>) -> Result<&'r Re
     })
 }
 
-/// Builds the storyboard of the request. It has no scenes if a model writes the script.
+/// Builds the storyboard of the request. The storyboard has no scenes if a model writes the script.
 fn build_storyboard(request: &Request, recipe: &Recipe) -> Result<Storyboard, Error> {
     let mut board = Storyboard::of(recipe);
     if let Content::Board(own) = &request.content {
@@ -337,8 +338,8 @@ async fn check_policy(
     submission.check_texts(texts.chain([&about, &board.title])).await
 }
 
-/// Fetches and stores the caller's media. A plan checks the same media as its render, but stores
-/// only data URLs.
+/// Fetches and stores the caller's media. A plan also fetches and checks the media, but stores only
+/// media from data URLs. Without ffmpeg, a plan does not check videos and music from other URLs.
 async fn fetch(
     submission: &Submission<'_>,
     board: &mut Storyboard,

@@ -39,7 +39,7 @@ pub(super) struct ModelPlan {
     pub(super) script: Option<String>,
     /// Image or video model of the scenes that name no model.
     pub(super) visual: Option<String>,
-    /// Speech model; `None` for the built-in voice.
+    /// Speech model; `None` for the built-in voice and for compositions without narration.
     pub(super) voice: Option<String>,
     /// Prices of all models at the time of acceptance, by public model name.
     terms: BTreeMap<String, Terms>,
@@ -275,7 +275,7 @@ pub(super) fn items(
     }
 }
 
-/// Returns the maximum cost of the script step.
+/// Returns the maximum cost of the script step; `None` if the plan has no script model.
 pub(super) fn script_item(
     model_plan: &ModelPlan,
     routes: &mut [Routed],

@@ -52,7 +52,8 @@ pub(crate) struct Scene {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) narration: Option<String>,
     pub(crate) visual: Visual,
-    /// Minimum duration in seconds. If `None`, the scene lasts as long as its narration.
+    /// Minimum duration in seconds. If `None`, the scene lasts as long as its narration; without
+    /// narration, as long as its video, or 4 seconds for an image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) duration: Option<f64>,
     /// Transition from the preceding scene.
@@ -84,7 +85,8 @@ pub(crate) struct Visual {
 /// Voice of the narration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Voice {
-    /// Speech model; `None` for the default speech model.
+    /// Speech model, or `built-in`. If `None`, the default speech model, or the built-in voice if
+    /// there is no default model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<String>,
     /// Name of one of the model's voices.
@@ -184,8 +186,8 @@ impl Storyboard {
         }
     }
 
-    /// Appends a scene with a narration. The motion, the transition and the style are those of the
-    /// recipe.
+    /// Appends a scene. Motion, transition and style are those of the recipe; the first scene has
+    /// no transition. Truncates the narration to [`MAX_NARRATION_CHARS`] characters.
     pub(super) fn add(&mut self, recipe: &Recipe, narration: String, scene_content: SceneContent) {
         let number = self.scenes.len();
         let motion = recipe.motions.get(number % recipe.motions.len().max(1));

@@ -54,7 +54,7 @@ pub struct RecipeRecord {
     resolutions: Vec<&'static str>,
     /// Whether the server has the programs that render videos.
     available: bool,
-    /// Programs that are not installed, each with the command to install it.
+    /// Programs and fonts that are not installed, each with the command to install it.
     missing: Vec<String>,
 }
 
@@ -121,7 +121,8 @@ pub struct ComposeVideo {
     script_model: Option<String>,
     /// Id or alias of the image or video model that generates the visuals of the scenes.
     visual_model: Option<String>,
-    /// Your own images as http(s) or data URLs, one for each scene, in the order of the scenes.
+    /// Your own images as http(s) or data URLs, at most one for each scene, in the order of the
+    /// scenes.
     images: Option<Vec<String>>,
     /// Voice of the narration, or `"none"` for no narration.
     voice: Option<VoiceBody>,
@@ -172,7 +173,8 @@ pub struct SceneBody {
     narration: Option<String>,
     /// The image or video of the scene.
     visual: VisualBody,
-    /// Minimum duration in seconds. If omitted, the scene lasts as long as its narration.
+    /// Minimum duration in seconds. If omitted, the scene lasts as long as its narration; without
+    /// narration, as long as its video, or 4 seconds for an image.
     #[schema(minimum = 1, maximum = 30)]
     duration: Option<f64>,
     /// Transition from the preceding scene: `cut`, `fade`, `slide_left`, `wipe` or `dissolve`.
@@ -201,7 +203,8 @@ pub struct VisualBody {
 #[derive(Serialize, ToSchema)]
 pub struct VoiceBody {
     /// Id or alias of a speech model, or `built-in` for the gateway's built-in voice, which is free
-    /// of charge.
+    /// of charge. If omitted, the default speech model is used, or the built-in voice if there is
+    /// no default model.
     model: Option<String>,
     /// Name of one of the model's voices. The built-in voice accepts espeak-ng names such as
     /// `en-us` or `de`.

@@ -15,9 +15,10 @@ pub(super) fn prompt(request: &Request, template: &Template) -> String {
     template.blend(request.prompt.as_deref(), shows.then_some(DEFAULT_SUBJECT))
 }
 
-/// Returns the request. Parameters that it lacks are those of the template, unless the model does
-/// not support them. Names of resolutions and qualities differ between providers, so a template's
-/// name is used only if the model lists it.
+/// Returns the request with the template's values for parameters that the request omits and the
+/// model supports. Names of resolutions and qualities differ between providers, so the template's
+/// values are used only if the model lists them. A request with `size` does not use the template's
+/// aspect ratio and resolution.
 pub(super) fn filled(request: &Request, template: &Template, model: &MediaEntry) -> Request {
     let (mut request, params) = (request.clone(), &template.params);
     if request.requested_size.size.is_none() {

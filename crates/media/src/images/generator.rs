@@ -21,7 +21,7 @@ use crate::storage::{Facts, RETENTION};
 /// Job kind of image generations.
 pub(crate) const KIND: &str = "image.generation";
 
-/// Maximum size of an image from a provider, in bytes: 64 MiB.
+/// Maximum size of an image that is streamed from a provider, in bytes: 64 MiB.
 const MAX_IMAGE_BYTES: usize = 64 << 20;
 
 /// Generates images with image models.
@@ -215,7 +215,7 @@ async fn collect(content: OutputContent) -> Result<Bytes, OutputError> {
     Ok(bytes.into())
 }
 
-/// Checks the size of an output and converts it to the requested format, if necessary.
+/// Checks the size of an output and converts the output to the requested format, if necessary.
 fn finish(
     bytes: Bytes,
     format: Option<Format>,

@@ -146,8 +146,8 @@ fn sync(members: &mut Members) -> Result<Option<bool>, Error> {
     }
 }
 
-/// Reads OpenAI parameters that have no effect here, and returns their names. Other values than the
-/// defaults are errors, because they would change the result.
+/// Reads OpenAI parameters that have no effect here, and returns the names to report as ignored.
+/// Values that would change the result are errors.
 fn ignored(members: &mut Members) -> Result<Vec<&'static str>, Error> {
     let mut ignored = Vec::new();
     if members.any_text("user")?.is_some() {

@@ -49,16 +49,16 @@ pub(super) enum Answer {
     Completed(Value),
 }
 
-/// Handles a JSON request. It waits for the result if `sync` is true or the `prefer` header
-/// requests a wait. Without both parameters, the key's default decides.
+/// Handles a JSON request. Waits for the result if `sync` is true or the `prefer` header requests a
+/// wait. Without `sync` and a wait in the header, the key's setting decides.
 pub(super) async fn create(submission: Submission<'_>, prefer: Option<Duration>) -> Result<Answer, Error> {
     let request = read::request(&submission.body)?;
     let waits = submission.caller.sync;
     serve(submission, GENERATIONS, request, prefer, waits).await
 }
 
-/// Handles the form of an image edit. It waits for the result by default, because OpenAI's clients
-/// expect the images.
+/// Handles the form of an image edit. Waits for the result by default, because OpenAI's clients
+/// expect the images in the response.
 pub(super) async fn edit(
     submission: Submission<'_>,
     fields: Vec<FormField>,
@@ -67,7 +67,7 @@ pub(super) async fn edit(
     serve(submission, EDITS, form::edit(fields)?, prefer, true).await
 }
 
-/// Handles the form of an image variation. It waits for the result by default, like [`edit`].
+/// Handles the form of an image variation. Waits for the result by default, like [`edit`].
 pub(super) async fn vary(
     submission: Submission<'_>,
     fields: Vec<FormField>,
@@ -190,7 +190,7 @@ async fn accept(
 }
 
 /// Applies the template. Returns the request and its generation params. If no candidate supports
-/// the parameters of the template, only its prompt is applied.
+/// the parameters of the template, only the template's prompt is applied.
 fn blended(
     mut request: Request,
     template: Option<&Template>,

@@ -24,13 +24,14 @@ pub struct GenerateImages {
     aspect_ratio: Option<String>,
     /// Resolution, one of the model's `limits.resolutions`, such as `1k`.
     resolution: Option<String>,
-    /// Dimensions in pixels, such as `1024x1536`. Replaces `aspect_ratio` and `resolution`.
+    /// Dimensions in pixels, such as `1024x1536`. Cannot be combined with `aspect_ratio` or
+    /// `resolution`.
     size: Option<String>,
     /// Number of images to generate. `n` is an alias.
     #[schema(minimum = 1, maximum = 4, default = 1)]
     num_images: Option<u32>,
     /// Images to edit, as http(s) or data URLs. The model's `limits.max_input_images` is the
-    /// maximum.
+    /// maximum number.
     image: Option<Vec<String>>,
     /// A PNG mask with the dimensions of the single image in `image`. The transparent areas are
     /// repainted.
@@ -66,7 +67,7 @@ pub struct GenerateImages {
 #[derive(Serialize, ToSchema)]
 pub struct EditImages {
     /// The images to edit, as PNG, JPEG or WebP files. The model's `limits.max_input_images` is the
-    /// maximum. `image[]` is an alias.
+    /// maximum number. `image[]` is an alias.
     #[schema(value_type = Vec<String>, format = Binary)]
     image: Vec<Vec<u8>>,
     /// A PNG mask with the dimensions of the single image in `image`. The transparent areas are

@@ -20,7 +20,7 @@ use crate::job_payload::{self, Outcome, StoredMedia};
 use crate::storage::MediaStorage;
 use crate::{compose, images, videos};
 
-/// Builds the records of jobs for the owners of the jobs.
+/// Builds the API records of jobs, for responses and webhooks.
 pub struct Records {
     /// Decrypts payloads and results.
     pub vault: Vault,
@@ -89,7 +89,8 @@ impl Records {
         })
     }
 
-    /// Returns the result of a completed job; `None` for other jobs.
+    /// Returns the result of a completed job; `None` for other jobs and for jobs without a stored
+    /// result.
     pub(crate) async fn result(&self, origin: &str, job: &Job) -> Result<Option<JobResult>, Error> {
         if job.status != JobStatus::Completed {
             return Ok(None);
@@ -240,7 +241,8 @@ fn plain(millionths: u64) -> Value {
     }
 }
 
-/// Returns the error of a failed job for its owner. Logs the cause of an internal error.
+/// Converts an error to the error that a failed job stores for its owner. Logs the cause of an
+/// internal error.
 pub(crate) fn job_error(job: &Job, error: &Error) -> JobError {
     if error.code == ErrorCode::InternalError {
         let cause = error.operator_message();

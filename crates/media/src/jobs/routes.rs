@@ -49,8 +49,8 @@ async fn list_jobs(
 
 /// Returns a job.
 ///
-/// With `wait`, the response is sent when the job has ended or the time is over. Each response has
-/// newly signed URLs.
+/// With `wait`, the response is sent when the job has ended or the wait time has elapsed. Each
+/// response has newly signed URLs.
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}", tag = "Jobs", operation_id = "get_job",
     params(("job_id" = String, Path, description = "Id of the job"), WaitQuery),
@@ -145,8 +145,7 @@ pub(crate) fn preference_applied(response: &mut Response, wait: Duration) {
     }
 }
 
-/// Returns the response with a job record. It has the header `retry-after` if the job has not
-/// ended.
+/// Returns the response with a job record. Adds the header `retry-after` if the job has not ended.
 fn polled(record: JobRecord) -> Response {
     let continues = record.completed_at.is_none();
     let mut response = Json(record).into_response();
@@ -157,7 +156,8 @@ fn polled(record: JobRecord) -> Response {
 }
 
 /// Parses the header `prefer: wait=SECONDS` (RFC 7240). The wait is limited to `max`, and `wait`
-/// without a value means `max`. A malformed header counts as absent.
+/// without a value means `max`. Malformed values are ignored. Returns `None` if no valid `wait`
+/// exists.
 pub(crate) fn prefer_wait(headers: &HeaderMap, max: Duration) -> Option<Duration> {
     let values = headers
         .get_all(PREFER)

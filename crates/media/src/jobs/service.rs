@@ -14,7 +14,7 @@ use super::records::unavailable;
 use super::wire::{JobList, JobRecord};
 use crate::MediaState;
 
-/// Number of events that are read in one query.
+/// Maximum number of events that are read in one query.
 const PAGE_SIZE: u32 = 100;
 /// Time without an event after which the stream sends a ping.
 const PING_INTERVAL: Duration = Duration::from_secs(15);
@@ -75,7 +75,7 @@ pub(super) async fn cancel(
 }
 
 /// Streams the events of a job after sequence number `after`. The stream ends after the job's last
-/// event.
+/// event, or if the storage cannot be read.
 pub(super) async fn events(
     state: &MediaState,
     caller: &Caller,
@@ -149,8 +149,8 @@ impl JobSubscriber {
     }
 }
 
-/// Serializes an event as a server-sent event. A client can use the event's id to resume after a
-/// lost connection.
+/// Serializes a job event as a server-sent event. The id is the sequence number; a client sends it
+/// as `Last-Event-ID` to resume after a lost connection.
 fn written(id: JobId, event: &JobEvent) -> Bytes {
     let more: Value = serde_json::from_slice(&event.body).unwrap_or_default();
     let mut data = json!({

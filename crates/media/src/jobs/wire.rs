@@ -57,8 +57,8 @@ pub struct JobRecord {
     pub started_at: Option<String>,
     /// End time of the job, RFC 3339 in UTC; null until the job has ended.
     pub completed_at: Option<String>,
-    /// Earliest time at which a URL in the result expires, RFC 3339 in UTC. Poll again for new
-    /// URLs, as long as the objects are stored.
+    /// Earliest time at which a URL in the result expires, RFC 3339 in UTC; null if the record
+    /// contains no URLs. While the objects are stored, each poll returns new URLs.
     pub expires_at: Option<String>,
     /// URL that cancels the job on a POST request.
     pub cancel_url: String,

@@ -1,4 +1,4 @@
-//! Lists the templates that are visible to a caller.
+//! Lists the templates that are visible to a caller, and returns previews.
 
 use std::sync::Arc;
 

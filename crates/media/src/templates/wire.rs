@@ -25,8 +25,8 @@ pub struct TemplateRecord {
     pub version: u32,
     /// Prompt that the model receives. The request's prompt replaces `{prompt}`, or is appended.
     pub canonical_prompt: String,
-    /// Subject that is used if a request has neither a prompt nor an image. Null if the template
-    /// has none.
+    /// Subject that is used if a request has neither a prompt nor input media. Null if the template
+    /// has no subject.
     pub default_subject: Option<String>,
     /// Id of the model that is used if a request names none; null if no model supports the
     /// template.

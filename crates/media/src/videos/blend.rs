@@ -18,9 +18,11 @@ pub(super) fn prompt(request: &Request, template: &Template) -> String {
     template.blend(request.prompt.as_deref(), shows.then_some(DEFAULT_SUBJECT))
 }
 
-/// Returns the request. Parameters that it lacks are those of the template, unless the model does
-/// not support them. Names of resolutions differ between providers, so a template's resolution is
-/// used only if the model lists it. An extended video has the aspect ratio of its source.
+/// Returns the request with the template's values for parameters that the request omits and the
+/// model supports. Names of resolutions differ between providers, so the template's resolution is
+/// used only if the model lists it. The template's aspect ratio is not used for extended videos,
+/// which have the aspect ratio of their source. A request with `size` uses neither value of the
+/// template.
 pub(super) fn filled(request: &Request, template: &Template, model: &MediaEntry, task: Task) -> Request {
     let (mut request, params) = (request.clone(), &template.params);
     if request.requested_size.size.is_none() {

@@ -1,4 +1,4 @@
-//! Size of extended videos: the size and aspect ratio of the source, or the nearest ones that the
+//! Size of extended videos: the size and aspect ratio of the source, or the nearest values that the
 //! model supports.
 
 use tollgate_catalog::MediaEntry;
@@ -17,8 +17,9 @@ const MAX_SHAPE_DIFFERENCE: f64 = 0.03;
 /// Both sides of a video are multiples of this number of pixels.
 const SIDE_MULTIPLE: u32 = 2;
 
-/// Sets the size, aspect ratio and resolution of the params to those of the source video. Returns
-/// an error if the request has conflicting size parameters.
+/// Sets the size, aspect ratio and resolution of the params to those of the source video, or to the
+/// nearest values that the model supports. If the request has an explicit size, the params keep
+/// their size and resolution. Returns an error if the request has conflicting size parameters.
 pub(super) fn apply_source_size(
     params: &mut Params,
     entry: &MediaEntry,
@@ -60,7 +61,7 @@ pub(super) fn apply_source_size(
             params.size = own_size;
             params.resolution = step;
         }
-        // The price is that of a new video with this size.
+        // `params` already have this size and its resolution, which determines the price.
         Some((_, requested_value))
             if requested_value == Some(source_size) || requested_value == Some(own_size) => {}
         Some((requested_value, _)) => return Err(size_conflict("size", requested_value, source_size, &step)),
@@ -93,8 +94,8 @@ fn is_about(step: &str, source_size: (u32, u32)) -> bool {
 }
 
 /// Returns the smallest resolution that is not smaller than the source, with a tolerance of 10 %,
-/// or else the largest one. For models that list no resolutions, it is the shorter side of the
-/// source, such as `704p`.
+/// or else the largest resolution. For models that list no resolutions, returns the shorter side of
+/// the source, such as `704p`.
 fn step_of(entry: &MediaEntry, source_size: (u32, u32)) -> String {
     let of_step = |name: &String| Some((pixels_of(name, source_size)?, name.clone()));
     let mut steps: Vec<(u64, String)> = entry.resolutions.iter().filter_map(of_step).collect();
@@ -108,8 +109,10 @@ fn step_of(entry: &MediaEntry, source_size: (u32, u32)) -> String {
     }
 }
 
-/// Returns the size of the generated part: the nearest size that the model lists, else the size of
-/// its resolution and aspect ratio, else the size of the source.
+/// Returns the size of the generated part. If the model lists sizes, considers those with the
+/// aspect ratio nearest to the source: the smallest that has at least the source's pixels, or else
+/// the largest. If the model lists only `step`, returns the size of `step` in `ratio`. Otherwise,
+/// returns the size of the source.
 fn size_for(entry: &MediaEntry, source_size: (u32, u32), ratio: &str, step: &str) -> (u32, u32) {
     let shape = |(width, height): (u32, u32)| (f64::from(width) / f64::from(height.max(1))).ln();
     let far = |size: &(u32, u32)| (shape(*size) - shape(source_size)).abs();

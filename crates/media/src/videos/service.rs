@@ -149,7 +149,7 @@ pub(super) async fn create_remix(
 }
 
 /// Extends the retention of an earlier job's inputs, so that a new job can use them. Returns an
-/// error if they are no longer stored.
+/// error if one of the inputs is no longer stored.
 async fn extend_retention(submission: &Submission<'_>, params: &Params) -> Result<(), Error> {
     let storage = &submission.state.storage;
     let now = storage.clock.now();
@@ -210,8 +210,9 @@ struct Inputs {
     images: Vec<(String, String)>,
 }
 
-/// Determines the task from the inputs. A single image is the first frame; several images are
-/// references to subjects. Returns an error if the model does not support the task.
+/// Determines the task from the inputs and the requested mode. Without a mode, a single image is
+/// the first frame, and several images are references to subjects. Returns an error if the model
+/// does not support the task or the mode does not match the inputs.
 fn sorted(entry: &MediaEntry, request: &Request) -> Result<Inputs, Error> {
     let knows_references = match entry.max_references {
         Some(max) => max > 0,
@@ -305,7 +306,7 @@ fn by_mode(entry: &MediaEntry, mode: &str, task: Task) -> Result<Task, Error> {
 }
 
 /// Applies the template. Returns the request and its generation params. If no candidate supports
-/// the parameters of the template, only its prompt is applied.
+/// the parameters of the template, only the template's prompt is applied.
 fn blended(
     mut request: Request,
     template: Option<&Template>,
@@ -394,8 +395,9 @@ fn params(model: &Model, request: &Request, task: Task) -> Result<Params, Error>
 }
 
 /// Returns the generation params of a video for a composition scene, and their maximum demand. The
-/// video has the supported aspect ratio nearest to `shape`, no audio if the model can omit it, and
-/// the shortest duration that covers the scene.
+/// video has the supported aspect ratio nearest to `shape`, which is width and height. The video
+/// has the shortest duration that covers the scene, or else the longest duration of the model.
+/// Audio is disabled if the model declares that it generates audio.
 pub(crate) fn scene(
     model: &Model,
     prompt: String,

@@ -1,4 +1,5 @@
-//! Source of an extended video. It is fetched and probed when the job is accepted.
+//! Source of an extended video. The source is fetched when the job is accepted; a video is also
+//! probed.
 
 use std::time::Duration;
 

@@ -14,8 +14,8 @@ pub struct GenerateVideo {
     /// Slug of a template. GET /v1/videos/templates lists the templates. The template's prompt
     /// wraps yours. Its model and parameters apply where your request has none.
     template: Option<String>,
-    /// Description of the video and its audio. Required unless `image`, `extend_from` or `template`
-    /// is set.
+    /// Description of the video and its audio. Required unless `image`, `images`, `extend_from` or
+    /// `template` is set.
     prompt: Option<String>,
     /// Description of content to avoid in the video.
     negative_prompt: Option<String>,
@@ -26,7 +26,8 @@ pub struct GenerateVideo {
     aspect_ratio: Option<String>,
     /// Resolution, one of the model's `limits.resolutions`, such as `720p`.
     resolution: Option<String>,
-    /// Dimensions in pixels, such as `1280x720`. Replaces `aspect_ratio` and `resolution`.
+    /// Dimensions in pixels, such as `1280x720`. Cannot be combined with `aspect_ratio` or
+    /// `resolution`.
     size: Option<String>,
     /// Whether the video has audio, if the model can generate it.
     #[schema(default = true)]
@@ -36,8 +37,8 @@ pub struct GenerateVideo {
     /// Images as http(s) or data URLs. A single image is the first frame. Several images are
     /// references to subjects, if the model supports them.
     images: Option<Vec<String>>,
-    /// Images of subjects that appear in the video. The model's `limits.max_references` is the
-    /// maximum. Cannot be combined with `image`.
+    /// Images of subjects that appear in the video, as http(s) or data URLs. The model's
+    /// `limits.max_references` is the maximum number. Cannot be combined with `image` or `images`.
     reference_images: Option<Vec<String>>,
     /// Video or image to extend. The generated part is appended to a video; an image is the first
     /// frame.

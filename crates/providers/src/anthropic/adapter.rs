@@ -34,12 +34,12 @@ use crate::{counted, refusal};
 const PATH: &str = "/messages";
 const COUNT_PATH: &str = "/messages/count_tokens";
 
-/// A provider that speaks the Messages format.
+/// A provider that uses the Messages format.
 #[derive(Debug)]
 pub struct Anthropic {
     id: Arc<str>,
     pub(super) batches: BatchServer,
-    /// Origin of this provider's sealed reasoning. Reasoning with another origin is dropped.
+    /// Origin of this provider's reasoning signatures. Reasoning with another origin is dropped.
     origin: String,
     pub(super) http: Arc<HttpClient>,
     pub(super) base: BaseUrl,
@@ -113,7 +113,8 @@ impl Anthropic {
         })
     }
 
-    /// Posts a body to one of the paths. Returns as soon as the response headers arrive.
+    /// Posts a body to one of the paths. Returns as soon as the response headers arrive, whatever
+    /// the status.
     async fn post(
         &self,
         ctx: &CallContext,
@@ -130,7 +131,8 @@ impl Anthropic {
         }
     }
 
-    /// Builds the header of the previews (beta features) that the caller requests.
+    /// Returns the path with the header of the previews (beta features) that the caller requests;
+    /// `None` if `names` is empty.
     pub(super) fn previews(&self, names: &[&str], path: &str) -> Result<Option<Variant>, UpstreamError> {
         if names.is_empty() {
             return Ok(None);
@@ -185,7 +187,8 @@ impl Anthropic {
         self.read_whole(ctx, call, body)
     }
 
-    /// Decodes a complete response.
+    /// Converts a complete response. Returns an error if the body is an error object or has no
+    /// content.
     pub(super) fn read_whole(
         &self,
         ctx: &CallContext,
@@ -249,7 +252,7 @@ impl TextProvider for Anthropic {
                 },
             ));
         }
-        // A JSON body is an error; any other type is not the requested stream.
+        // Instead of a stream, the server may have returned an error object.
         let body = response.read_prefix(self.http.settings()).await;
         match inspect_response(&body, &self.origin) {
             Ok(head) if head.is_error => Err(refusal::from_object_of(self.models.error_texts(), &body)),
@@ -273,8 +276,8 @@ impl TextProvider for Anthropic {
     }
 
     fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
-        // Anthropic can fetch documents itself, but their cost depends on their size, and the hold
-        // is placed before the fetch.
+        // Anthropic can fetch documents itself. However, the cost of a document depends on its
+        // size, and the gateway places the hold before Anthropic would fetch the document.
         match kind {
             MediaKind::Document => Some(&["application/pdf", "text/plain"]),
             _ => None,

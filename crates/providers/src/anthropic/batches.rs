@@ -1,6 +1,6 @@
 //! Message batches: the submission contains all requests, and the results are one file. Anthropic
-//! accepts no batch name from the client. If the response to a submission is lost, the batch cannot
-//! be found.
+//! accepts no batch name from the client, so a batch cannot be found if the response to its
+//! submission is lost.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ const LIMITS: BatchLimits = BatchLimits {
     bytes: 256_000_000,
 };
 
-/// Endpoints of the batch API.
+/// Endpoints of the batch API, and whether the gateway uses them.
 #[derive(Debug)]
 pub(super) struct BatchServer {
     create_endpoints: Versions,
@@ -149,7 +149,8 @@ impl BatchProvider for Anthropic {
         kind == BatchKind::Text
     }
 
-    /// Sets the dialect to the format version, followed by the previews.
+    /// Encodes a request. The dialect consists of the format version and the previews, separated by
+    /// spaces.
     fn write_text(&self, call: &TextCall, name: &str) -> Result<EncodedRequest, UpstreamError> {
         let (body, version) = self.prepare(call)?;
         let head = format!("{{\"custom_id\":{},\"params\":", Value::from(name));

@@ -1,4 +1,5 @@
-//! Anthropic's Messages API. Bodies in this format are forwarded unchanged; others are converted.
+//! Anthropic's Messages API. Requests in this format are forwarded with only the necessary edits,
+//! such as the model name; requests in other formats are converted.
 
 mod adapter;
 mod batches;

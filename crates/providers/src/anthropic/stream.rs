@@ -69,7 +69,7 @@ impl Events {
         }
     }
 
-    /// Converts an event to a chunk; `None` if the event has no content to relay.
+    /// Converts an event to a chunk; `None` if the event is empty or a keep-alive.
     fn take(&mut self, event: &Event) -> Result<Option<TextChunk>, UpstreamError> {
         if event.data.is_empty() {
             return Ok(None);

@@ -87,11 +87,11 @@ fn merge(body: &mut Value, members: Value) {
     }
 }
 
-/// Chunks and bytes of one call.
+/// Response of one call: chunk kinds, content and usage.
 #[derive(Debug, Default)]
 struct Collected {
     kinds: Vec<ChunkKind>,
-    /// Bytes that the caller receives.
+    /// Text that a caller of the same format receives.
     raw: String,
     common: Option<GenerateResponse>,
     events: Vec<StreamEvent>,

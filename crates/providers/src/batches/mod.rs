@@ -1,5 +1,4 @@
-//! Shared code of providers with a batch API: one line for each request and one line for each
-//! result.
+//! Shared code of providers with a batch API, whose requests and results are one line each.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream};
@@ -9,8 +8,8 @@ use tollgate_upstream::{BatchResult, BatchResults, ContentStream, UpstreamError}
 /// Maximum size of a result line, in bytes. Results of embedding requests can be long.
 const MAX_LINE_BYTES: usize = 256 << 20;
 
-/// Converts JSON to a single line. Line breaks occur only between values, so they are replaced with
-/// spaces.
+/// Converts JSON to a single line. Valid JSON contains line breaks only between tokens, so each one
+/// is replaced with a space.
 pub(crate) fn to_single_line(text: &Bytes) -> Bytes {
     let breaks = |byte: &u8| matches!(byte, b'\n' | b'\r');
     if !text.iter().any(breaks) {
@@ -28,8 +27,8 @@ pub(crate) fn without_retry(error: UpstreamError) -> UpstreamError {
     }
 }
 
-/// Parses results with `read`, line by line. Skips a line that `read` rejects: its request has no
-/// result.
+/// Parses results with `read`, line by line, and ends after the first error. Skips empty lines and
+/// lines that `read` rejects. The request of a rejected line has no result.
 pub(crate) fn results(content: ContentStream, read: fn(&[u8]) -> Option<BatchResult>) -> BatchResults {
     Box::pin(stream::unfold(
         Some(Lines::new(content)),
@@ -73,7 +72,7 @@ impl Lines {
         }
     }
 
-    /// Returns the next line, without its line feed.
+    /// Returns the next line, without its line feed; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, UpstreamError> {
         loop {
             let rest = self.buffer.get(self.searched..).unwrap_or_default();

@@ -42,7 +42,7 @@ const EVENT_STREAM: &str = "application/vnd.amazon.eventstream";
 #[derive(Debug)]
 pub struct Bedrock {
     id: Arc<str>,
-    /// Origin of this provider's sealed reasoning. Reasoning with another origin is dropped.
+    /// Origin of this provider's reasoning signatures. Reasoning with another origin is dropped.
     origin: String,
     http: Arc<HttpClient>,
     clock: SystemClock,
@@ -64,8 +64,8 @@ struct Plane {
 }
 
 impl Bedrock {
-    /// Builds the provider of the configuration block `id`. Uses the URL of AWS for the region if
-    /// `address` is `None`.
+    /// Builds the provider of the configuration block `id`. `address` is the base URL of both
+    /// planes; `None` for the URLs of AWS in the region.
     pub fn new(
         id: Arc<str>,
         region: &str,
@@ -140,7 +140,7 @@ impl Bedrock {
         Ok(response)
     }
 
-    /// Returns the path and headers of a request, including the signature.
+    /// Returns the path and headers of a request, including the signature if access keys are used.
     fn variant(
         &self,
         plane: &Plane,
@@ -203,7 +203,8 @@ impl Bedrock {
             .iter()
             .any(|choice| !choice.parts.is_empty() || !choice.tool_calls.is_empty());
         let usage = answer.usage;
-        // A response whose stop sequence matched first is empty and complete.
+        // A response with usage is complete even if it is empty, for example because a stop
+        // sequence matched first.
         if !has_content && usage.is_none() {
             return Err(invalid_answer("the response has no content"));
         }
@@ -243,8 +244,9 @@ fn output_bytes(answer: &tollgate_types::generate::GenerateResponse) -> u64 {
     bytes as u64
 }
 
-/// Returns the model of an inference profile. CountTokens accepts only models, no profiles, and
-/// only Anthropic's models (docs.aws.amazon.com/bedrock/latest/userguide/count-tokens.html).
+/// Returns the model of an inference profile for an Anthropic model; other names unchanged.
+/// CountTokens accepts models but no profiles, and only Anthropic's models
+/// (docs.aws.amazon.com/bedrock/latest/userguide/count-tokens.html).
 fn foundation_model(model: &str) -> &str {
     model.find("anthropic.").map_or(model, |at| &model[at..])
 }
@@ -258,7 +260,7 @@ async fn refused(response: Response, http: &HttpClient) -> UpstreamError {
         error.kind = UpstreamErrorKind::RateLimited;
     }
     if error.status == Some(408) {
-        // The model was generating when the request timed out.
+        // The model may already have generated output when the request timed out.
         error.retry = Retry::Unknown;
     }
     error

@@ -9,11 +9,11 @@ pub struct AccessKeys {
     pub id: String,
     /// Secret access key, which is never sent.
     pub secret: SecretString,
-    /// Session token of temporary keys.
+    /// Session token of temporary keys; `None` for long-term keys.
     pub session_token: Option<SecretString>,
 }
 
-/// Bearer token or signature.
+/// Credentials of requests: a bearer token, or keys for signatures.
 #[derive(Clone, Debug)]
 pub enum Credentials {
     /// A Bedrock API key, sent as a bearer token.

@@ -125,7 +125,7 @@ fn read_headers(mut rest: Bytes, frame: &mut Frame) -> Option<()> {
     Some(())
 }
 
-/// Reads a byte string that follows its length of `width` bytes.
+/// Reads a byte string and the length before it, which has `width` bytes: 1 or 2.
 fn take(rest: &mut Bytes, width: usize) -> Option<Bytes> {
     let length = match width {
         1 => usize::from(rest.try_get_u8().ok()?),

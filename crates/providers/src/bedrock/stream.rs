@@ -82,7 +82,7 @@ impl Events {
         }
     }
 
-    /// Converts a frame to chunks.
+    /// Converts a frame to waiting chunks. Returns an error for an exception.
     fn take(&mut self, frame: &Frame) -> Result<(), UpstreamError> {
         if frame.kind != "event" {
             return Err(failure(&frame.name));

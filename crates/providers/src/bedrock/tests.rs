@@ -83,7 +83,7 @@ fn chat(members: Value) -> TextCall {
     }
 }
 
-/// Chunks and response of one call.
+/// Response of one call: chunk kinds, content and usage.
 #[derive(Debug, Default)]
 struct Collected {
     kinds: Vec<ChunkKind>,
@@ -241,7 +241,7 @@ async fn streamed_frames_are_read_from_any_chunk_sizes() {
     }
 }
 
-/// Returns the signature that the service computes from the received request, by the steps of its
+/// Returns the signature that AWS computes from the received request, by the steps in the AWS
 /// documentation.
 fn expected_signature(request: &ReceivedRequest) -> (String, String) {
     let authorization = request.header("authorization").unwrap();

@@ -33,7 +33,8 @@ pub(crate) struct ComfyUi {
 #[derive(Serialize, Deserialize)]
 struct Handle {
     id: String,
-    /// Client id under which the graph was queued. The progress WebSocket needs it.
+    /// Client id under which the graph was queued, for the progress WebSocket; empty if the stored
+    /// handle has none.
     #[serde(default)]
     client: String,
 }
@@ -66,8 +67,8 @@ impl ComfyUi {
     ) -> Result<Submitted, UpstreamError> {
         let workflow = self.workflow(input.model)?;
         let mut values = input.values;
-        // ComfyUI does not execute an identical graph again, so each request needs a different
-        // seed.
+        // ComfyUI does not execute an identical graph again, so each request without a seed
+        // receives a different one.
         values.entry("seed").or_insert_with(|| json!(seed_of(key)));
         for (slot, source) in input.files {
             let upload = upload(server, ctx, slot, source, key)
@@ -127,8 +128,8 @@ async fn upload(
         .await
 }
 
-/// Converts an error of an upload, which precedes the submission of the graph, so that the call can
-/// be retried.
+/// Marks an upload error without an HTTP status as safe to retry, because the graph was not
+/// submitted yet.
 fn upload_error(error: UpstreamError) -> UpstreamError {
     match error.cause {
         UpstreamCause::Status => error,
@@ -158,7 +159,7 @@ async fn queue_status(server: &Server, ctx: &CallContext) -> Result<QueueStatus,
     server.read(ctx, Request::get(&path), MAX_STATUS_BYTES).await
 }
 
-/// Returns the state of a graph from the history; `None` until the graph has ended.
+/// Returns the state of a graph from the history; `None` if the history does not contain the graph.
 async fn history_state(
     server: &Server,
     ctx: &CallContext,

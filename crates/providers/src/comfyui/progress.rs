@@ -1,5 +1,5 @@
-//! Progress of a graph. The server sends it over a WebSocket, only to the client that queued the
-//! graph, and has no endpoint for it.
+//! Progress of a graph. The server sends it only over a WebSocket, and only to the client that
+//! queued the graph.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use tollgate_upstream::UpstreamError;
 use crate::http::{Socket, escape};
 use crate::media::Server;
 
-/// Maximum time to wait for a message. A running graph sends one for each step.
+/// Maximum time to connect and to receive a message about the graph. A running graph sends one for
+/// each step.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A message about a graph.
@@ -21,8 +22,8 @@ pub(super) enum ProgressEvent {
     Ended,
 }
 
-/// Returns the first message about this graph; `None` if the connection fails or no message arrives
-/// in time.
+/// Returns the first message about the progress or the end of this graph; `None` if the connection
+/// fails or no such message arrives in time.
 pub(super) async fn progress_event(server: &Server, client: &str, id: &str) -> Option<ProgressEvent> {
     let path = format!("{}?clientId={}", server.path("/ws"), escape(client, ""));
     let listening = async {
@@ -47,7 +48,8 @@ async fn first(socket: &mut Socket, id: &str) -> Option<ProgressEvent> {
     }
 }
 
-/// Parses a message about this graph. Returns `None` for other graphs and for malformed messages.
+/// Parses a message about this graph. Returns `None` for other graphs, for other types of messages
+/// and for malformed messages.
 fn read(message: &str, id: &str) -> Option<ProgressEvent> {
     let message: Value = serde_json::from_str(message).ok()?;
     let data = &message["data"];

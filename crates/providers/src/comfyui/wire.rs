@@ -49,8 +49,8 @@ impl QueueStatus {
         self.queue_running.iter().any(|entry| entry[1] == id)
     }
 
-    /// Returns the number of graphs before this one, running ones included; `None` if it is not
-    /// waiting.
+    /// Returns the number of graphs before this one, running graphs included; `None` if this graph
+    /// is not waiting.
     fn queue_position(&self, id: &str) -> Option<usize> {
         let number = |entry: &Value| entry[0].as_f64().unwrap_or(f64::INFINITY);
         let own = number(self.queue_pending.iter().find(|entry| entry[1] == id)?);
@@ -91,7 +91,8 @@ struct File {
 }
 
 impl Entry {
-    /// Returns the state of an ended graph.
+    /// Returns the state of an ended graph. A graph that completed without output files is an
+    /// error.
     pub(super) fn state(self, server: &Server) -> Result<GenerationState, UpstreamError> {
         let messages = self.status["messages"].as_array();
         let mut messages = messages.into_iter().flatten();

@@ -1,6 +1,6 @@
-//! Workflows: graphs with slots. A slot is a text such as `{{prompt}}` in an input of a node. If an
-//! input consists of a single slot, the value replaces it with its JSON type; within a longer text,
-//! the value is inserted as text.
+//! Workflows: graphs with slots. A slot is a text such as `{{prompt}}` in a graph. If a text
+//! consists of a single slot, the value replaces the text and keeps its own JSON type; within a
+//! longer text, the value is inserted as text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
-/// Names of the slots. `frames@16` is the number of frames at 16 frames per second, plus one.
+/// Names of the slots, besides those with the prefix [`FRAMES`].
 const SLOTS: &[&str] = &[
     "prompt",
     "negative_prompt",
@@ -21,6 +21,8 @@ const SLOTS: &[&str] = &[
     "image",
     "mask",
 ];
+/// Prefix of slots for a number of frames. `frames@16` is the number at 16 frames per second, plus
+/// one.
 const FRAMES: &str = "frames@";
 
 /// A graph and the slots in it.
@@ -30,11 +32,12 @@ pub(crate) struct Workflow {
     slots: BTreeSet<String>,
 }
 
-/// Values by slot. A slot without a value is replaced with an empty text.
+/// Values by slot. A slot without a value is replaced with an empty text, except a slot with the
+/// prefix [`FRAMES`], whose value is computed from `seconds`.
 pub(super) type Values = BTreeMap<&'static str, Value>;
 
 impl Workflow {
-    /// Parses a graph in the API format.
+    /// Parses a graph in the API format. Returns an error for unknown slots.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let graph: Value =
             serde_json::from_str(text).map_err(|error| format!("the file is not JSON: {error}"))?;
@@ -78,7 +81,8 @@ impl Workflow {
     }
 }
 
-/// Reads every workflow of a folder, by file name without `.json`.
+/// Reads every workflow (`*.json`) of a folder. The names are the file names without `.json`. An
+/// invalid file or a folder without workflows is an error.
 pub(crate) fn read_all(folder: &Path) -> Result<BTreeMap<String, Workflow>, String> {
     let read_error =
         |what: &Path, error: &dyn std::fmt::Display| format!("cannot read {}: {error}", what.display());

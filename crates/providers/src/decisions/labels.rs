@@ -11,7 +11,8 @@ const SPACE_MARKERS: [char; 2] = ['\u{0120}', '\u{2581}'];
 /// A token's text and its log probability.
 pub(crate) type TokenLogprob = (String, f64);
 
-/// Returns the index of the label that a token or a response spells, exactly or ignoring case.
+/// Returns the index of the label that equals a token or a response, exactly or else ignoring case.
+/// Ignores surrounding white space and [`SPACE_MARKERS`].
 pub(crate) fn label_index(text: &str, labels: &[String]) -> Option<usize> {
     let text = text.trim_matches(|letter: char| letter.is_whitespace() || SPACE_MARKERS.contains(&letter));
     let exact = labels.iter().position(|label| label == text);
@@ -27,8 +28,8 @@ fn log_add(one: f64, two: f64) -> f64 {
     }
 }
 
-/// Returns label probabilities from the reported tokens; `None` if fewer than two tokens were
-/// reported, or fewer than `asked` if that is lower.
+/// Returns label probabilities from the reported tokens; `None` if the number of reported tokens is
+/// lower than both 2 and `asked`.
 pub(crate) fn reading(
     token_logprobs: &[TokenLogprob],
     labels: &[String],
@@ -47,12 +48,12 @@ pub(crate) fn reading(
             logprobs[index] = Some(log_add(before, logprob));
         }
     }
-    // The sum of the probabilities is at most 1.
+    // The sum of the probabilities must be at most 1.
     checked_logprob(sum)?;
     let mut ranked: Vec<f64> = token_logprobs.iter().map(|(_, logprob)| *logprob).collect();
     ranked.sort_by(|one, two| two.total_cmp(one));
-    // A sampled token is always reported, even an improbable one, so it is no bound for the
-    // unreported tokens.
+    // A sampled token is always reported, even an improbable one, so its probability is no bound
+    // for the unreported tokens.
     let last = asked.min(ranked.len()).saturating_sub(1);
     Ok(Some(LabelReading {
         logprobs,
@@ -71,7 +72,8 @@ pub(crate) fn checked_logprob(logprob: f64) -> Result<f64, UpstreamError> {
     }
 }
 
-/// Returns the top tokens of the first output position, from a response in OpenAI's chat format.
+/// Returns the top tokens of the first output position, from a response in OpenAI's chat format;
+/// empty if the response reports none.
 pub(crate) fn chat_logprobs(logprobs: Option<&Value>) -> Result<Vec<TokenLogprob>, UpstreamError> {
     let first = logprobs.and_then(|logprobs| logprobs.pointer("/content/0/top_logprobs")?.as_array());
     first.map_or(Ok(Vec::new()), |list| token_logprobs(list))

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate_upstream::{UpstreamError, UpstreamErrorKind};
 
-/// Source of the probabilities.
+/// Method of obtaining probabilities, which a deployment may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Capability {
     /// An endpoint that accepts questions.
@@ -57,7 +57,7 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the model was not found to lack the capability.
+    /// Whether no attempt has shown that the model lacks the capability.
     pub(crate) fn may_have(&self, model: &str, capability: Capability) -> bool {
         let models = self.models();
         models

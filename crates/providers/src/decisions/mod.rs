@@ -23,7 +23,7 @@ pub(crate) fn accepts_media(kinds: &[StateMediaKind], state: &State) -> bool {
     state.media.iter().all(|one| kinds.contains(&one.kind))
 }
 
-/// Returns the JSON schema of a response that is one of the labels.
+/// Returns the JSON schema of a response: an object whose `answer` is one of the labels.
 pub(crate) fn schema(labels: &[String]) -> Value {
     json!({
         "type": "object",
@@ -33,7 +33,8 @@ pub(crate) fn schema(labels: &[String]) -> Value {
     })
 }
 
-/// Returns the index of the label in a response, which is JSON of [`schema`] or the label alone.
+/// Returns the index of the label in a response, which is JSON of [`schema`] or the label alone;
+/// `None` for any other response.
 pub(crate) fn answered_label(text: &str, labels: &[String]) -> Option<usize> {
     let shaped: Option<Value> = serde_json::from_str(text.trim()).ok();
     match shaped.as_ref().and_then(|value| value.get("answer")?.as_str()) {
@@ -42,8 +43,8 @@ pub(crate) fn answered_label(text: &str, labels: &[String]) -> Option<usize> {
     }
 }
 
-/// Counts the labels in the choices of one response. Reads at most `asked` choices: a server may
-/// return more.
+/// Counts the labels in the choices of one response. Reads at most `asked` choices, because a
+/// server may return more.
 pub(crate) fn count_answers(
     response: &GenerateResponse,
     call: &LabelCall,
@@ -78,15 +79,15 @@ fn text_of(choice: &Choice) -> String {
     texts.collect()
 }
 
-/// Whether the output limit ended the choice during reasoning: the text is empty, or contains only
-/// the reasoning that the server does not separate from it.
+/// Whether the output limit ended the choice during reasoning: the text is empty, or starts with
+/// reasoning that the server does not separate from the text.
 fn is_unfinished(choice: &Choice, text: &str) -> bool {
     let text = text.trim_start();
     choice.finish == FinishReason::Length && (text.is_empty() || text.starts_with("<think"))
 }
 
-/// Returns a minimal call that every deployment with the capability accepts. It shows whether the
-/// deployment or the caller's request caused a rejection.
+/// Returns a minimal call that every deployment with the capability accepts. The outcome of this
+/// call shows whether the deployment or the caller's request caused a rejection.
 pub(crate) fn probe(call: &LabelCall) -> LabelCall {
     LabelCall {
         upstream_model: call.upstream_model.clone(),
@@ -101,8 +102,8 @@ pub(crate) fn probe(call: &LabelCall) -> LabelCall {
     }
 }
 
-/// Evaluates an attempt. If the deployment lacks the capability, records the model and returns
-/// `None`. Runs `probe` if a rejection does not name its cause.
+/// Evaluates an attempt. If the deployment lacks the capability, records this for the model and
+/// returns `None`. Runs `probe` only after a rejection that does not name its cause.
 pub(crate) async fn attempt_outcome<T, P>(
     memory: &Memory,
     model: &str,

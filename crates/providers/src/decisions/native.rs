@@ -14,7 +14,7 @@ pub(crate) fn can_express(shape: Shape, state: &State) -> bool {
     check_compatible(shape, state, &[]).is_ok()
 }
 
-/// Encodes the request body.
+/// Encodes the request body. Returns an error if the format cannot express the call.
 pub(crate) fn body(shape: Shape, call: &RelayCall) -> Result<Bytes, UpstreamError> {
     check_compatible(shape, &call.state, &call.questions).map_err(|error| UpstreamError {
         param: error.param.clone(),
@@ -32,7 +32,7 @@ pub(crate) fn body(shape: Shape, call: &RelayCall) -> Result<Bytes, UpstreamErro
     )))
 }
 
-/// Decodes the answers in a response.
+/// Decodes the answers in a response. Their number must be the number of questions.
 pub(crate) async fn relayed(
     response: Response,
     http: &HttpClient,

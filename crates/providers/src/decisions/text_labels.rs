@@ -1,5 +1,5 @@
-//! Decisions of providers that use the common form: encodes the request of a label call and decodes
-//! its response.
+//! Decisions of providers that use the common form: encodes a label call as a request, and decodes
+//! the response.
 
 use std::sync::Arc;
 
@@ -41,12 +41,13 @@ impl TextLabels {
         }
     }
 
-    /// Returns the recorded capabilities of the provider's models.
+    /// Returns the capabilities and limits that were recorded for the provider's models.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// Returns the methods that the model supports for this state, best first.
+    /// Returns the methods that the model supports for this state, best first; empty if the
+    /// provider does not accept the state's media.
     pub(crate) fn ways(&self, model: &str, state: &State) -> Vec<DecisionWay> {
         let mut ways = Vec::with_capacity(2);
         if !accepts_media(self.media, state) {
@@ -61,7 +62,8 @@ impl TextLabels {
         ways
     }
 
-    /// Reads the probability that the response starts with each label.
+    /// Reads the probability that the response starts with each label; `None` if the model reports
+    /// no top tokens.
     pub(crate) async fn read(
         &self,
         provider: &dyn TextProvider,
@@ -105,7 +107,7 @@ impl TextLabels {
         }))
     }
 
-    /// Samples one answer: these providers return one answer per request.
+    /// Samples one answer, because these providers return one answer per request.
     pub(crate) async fn draw(
         &self,
         provider: &dyn TextProvider,
@@ -186,7 +188,8 @@ fn part(part: StatePart<'_>) -> Part {
     }
 }
 
-/// Splits a data URL into its subtype and its base64 data.
+/// Splits a data URL into its format and its base64 data. Converts variant names of MP3 and WAV to
+/// `mp3` and `wav`.
 pub(crate) fn base64_of(url: &str) -> (&str, &str) {
     let (head, data) = url.split_once(',').unwrap_or(("", url));
     let subtype = head.split([';', '/']).nth(1).unwrap_or_default();

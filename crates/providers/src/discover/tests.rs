@@ -38,7 +38,8 @@ fn presets_whose_key_is_set_are_found() {
     assert!(bedrock("").is_empty(), "the region is unknown");
 }
 
-/// Each row has environment variables and the provider that the first of them enables.
+/// Each row has environment variables and the provider that the first variable enables; `None` if
+/// the other variable assigns the key to another server.
 #[test]
 fn keys_for_another_server_add_no_provider() {
     let openai = ("OPENAI_API_KEY", "sk-1");
@@ -105,7 +106,7 @@ fn owned_by(owner: &str) -> Reply {
 
 #[tokio::test]
 async fn server_presets_follow_their_answers() {
-    // Owner of the model, path of another endpoint that responds and its body, expected preset.
+    // Owner of the model, path of another endpoint, body of that endpoint, expected preset.
     for (owner, path, body, expected) in [
         ("vllm", "", "", "vllm"),
         ("llamacpp", "", "", "llama.cpp"),
@@ -125,7 +126,7 @@ async fn server_presets_follow_their_answers() {
             "lm-studio",
         ),
         ("somebody", "", "", "openai-compatible"),
-        // The server imitates Ollama, but the owner in its model list is that of llama.cpp.
+        // The server imitates Ollama, but its model list has the owner of llama.cpp.
         ("llamacpp", "/api/version", r#"{"version":"1"}"#, "llama.cpp"),
     ] {
         let server = FakeUpstream::start().await;
@@ -197,7 +198,7 @@ fn blocks_match_servers_by_address() {
     }
 }
 
-/// Responds to every request with `answer` and records its path. Never returns.
+/// Responds to every request with `answer` and records the path of the request. Never returns.
 async fn serve(listener: tokio::net::TcpListener, answer: &str, paths: &std::sync::Mutex<Vec<String>>) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -56,7 +56,7 @@ pub(super) fn is_public(address: IpAddr) -> bool {
     match unwrapped(address) {
         IpAddr::V4(four) => !NOT_PUBLIC_V4.iter().any(|network| in_v4(*network, four)),
         IpAddr::V6(six) => match six.segments() {
-            // A 6to4 address contains the IPv4 address of its relay.
+            // A 6to4 address contains the IPv4 address of its site's router.
             [0x2002, high, low, ..] => {
                 let [a, b] = high.to_be_bytes();
                 let [c, d] = low.to_be_bytes();
@@ -100,7 +100,7 @@ impl fmt::Display for AllowedError {
 impl std::error::Error for AllowedError {}
 
 impl Allowed {
-    /// Parses a rule.
+    /// Parses a rule: an IP address or network, optionally with a port.
     pub fn parse(text: &str) -> Result<Self, AllowedError> {
         let (host, rest) = match text.strip_prefix('[') {
             Some(inner) => inner.split_once(']').ok_or(AllowedError)?,

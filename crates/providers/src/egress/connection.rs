@@ -108,7 +108,8 @@ async fn exchange<T, F: Future<Output = Result<T, FetchError>>>(
         let response = answered.map_err(|_| FetchError::TooSlow)?.map_err(unreachable)?;
         read(response).await
     };
-    // Only this future drives the connection. It may end before the response body is read.
+    // Only this future drives the connection. The connection may end before the response body is
+    // read, so this future never completes.
     let driven = async {
         let _ = driver.await;
         std::future::pending::<std::convert::Infallible>().await

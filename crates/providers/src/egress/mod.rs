@@ -1,12 +1,12 @@
-//! The only client for URLs that callers write. They are untrusted: a caller who could make the
-//! gateway fetch `http://169.254.169.254/` would read the secrets of its machine.
+//! The only client for URLs that callers write. Such URLs are untrusted: a caller who could make
+//! the gateway fetch `http://169.254.169.254/` would read the secrets of the gateway's machine.
 //!
-//! A URL is parsed once ([`target`]). Each hop resolves its host once, drops addresses that are not
-//! public ([`address`]) and connects to one of the others by its IP address ([`connection`]). No
-//! second DNS lookup follows, so DNS rebinding has no effect. The client follows redirects itself
-//! and applies all checks to each of them. It applies the same checks to posts, but follows no
-//! redirects of posts. It ignores proxies from the environment. Requests contain no key and no
-//! cookie of the gateway.
+//! A URL is parsed once ([`target`]). Each hop resolves its host once, drops addresses that are
+//! neither public nor allowed by the operator ([`address`]), and connects to one of the others by
+//! its IP address ([`connection`]). No second DNS lookup follows, so DNS rebinding has no effect.
+//! The client follows redirects itself and applies all checks to each of them. It applies the same
+//! checks to posts, but follows no redirects of posts. It ignores proxies from the environment.
+//! Requests contain no key and no cookie of the gateway.
 
 mod address;
 mod connection;
@@ -43,12 +43,12 @@ pub struct EgressSettings {
     pub max_concurrent: usize,
     /// Maximum number of concurrent fetches of one account.
     pub per_account: usize,
-    /// Maximum time to wait for a permit, in addition to `total`.
+    /// Maximum time that a fetch of an account waits for a permit, in addition to `total`.
     pub permit_timeout: Duration,
-    /// Maximum time to connect, and then to receive the response headers, for each hop.
+    /// Maximum time to connect and to receive the response headers, in total for each hop.
     pub headers: Duration,
-    /// Maximum time of a fetch. The limit of the media kind applies if it is lower
-    /// ([`fetch_timeout`](tollgate_upstream::MediaKind::fetch_timeout)).
+    /// Maximum time of a fetch or post. For a fetch, the limit of the media kind applies if it is
+    /// lower ([`fetch_timeout`](tollgate_upstream::MediaKind::fetch_timeout)).
     pub total: Duration,
     /// Time after which a body must have arrived at `min_bytes_per_second` on average.
     pub grace: Duration,
@@ -80,7 +80,8 @@ pub struct EgressClient {
 }
 
 impl EgressClient {
-    /// Builds a client with these settings. It uses only the trusted certificates of `http`.
+    /// Builds a client with these settings. The client uses `http` only for the trusted
+    /// certificates.
     pub fn new(settings: EgressSettings, resolver: Arc<dyn Resolve>, http: Arc<HttpClient>) -> Self {
         Self {
             permits: FetchPermits::new(settings.max_concurrent, settings.per_account),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tollgate_types::AccountId;
 
-/// Semaphores of the client: one for all fetches and one for each active account.
+/// Semaphores of the client: one for all fetches and posts, and one for each active account.
 pub(super) struct FetchPermits {
     all: Arc<Semaphore>,
     per_account: usize,
@@ -15,7 +15,7 @@ pub(super) struct FetchPermits {
     accounts: Mutex<HashMap<AccountId, Arc<Semaphore>>>,
 }
 
-/// A permit to fetch; dropping it releases the permit.
+/// A permit for one fetch or post. Dropping the value releases the permit.
 pub(super) struct FetchPermit<'t> {
     _all: OwnedSemaphorePermit,
     _own: Option<AccountPermit<'t>>,

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use async_trait::async_trait;
 
-/// Resolves host names; tests replace it.
+/// Port for DNS lookups; tests use scripted results.
 #[async_trait]
 pub trait Resolve: Send + Sync {
     /// Returns all addresses of a host.

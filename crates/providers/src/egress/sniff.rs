@@ -60,8 +60,9 @@ const TYPES: &[(&[&str], FileSignature)] = &[
 /// Media types that file stores declare for files of unknown type.
 const UNKNOWN: &[&str] = &["", "application/octet-stream", "binary/octet-stream"];
 
-/// Returns the media type of these bytes if `wanted` contains it. The declared type must match the
-/// magic number; without a declared type, the magic number decides.
+/// Returns the standard media type of these bytes if `wanted` contains it. The declared type must
+/// match the magic number; without a declared type, the magic number decides. Text types must be
+/// declared.
 pub(super) fn media_type(bytes: &[u8], declared: &str, wanted: &[&'static str]) -> Option<&'static str> {
     let is_known = !UNKNOWN.contains(&declared);
     let row = TYPES.iter().find(|(names, signature)| {

@@ -42,7 +42,8 @@ async fn submit_job(
     })
 }
 
-/// Reads the result of a request. The HTTP status of the response is that of the model.
+/// Requests the result of a completed request. The response has the HTTP status that the model
+/// returned.
 async fn result(
     server: &Server,
     ctx: &CallContext,
@@ -63,7 +64,7 @@ async fn result(
     }
 }
 
-/// Returns the parameter of the gateway's API that selects this task.
+/// Returns the parameter of the gateway's API that selects this task; `None` for text to video.
 fn param_of(task: VideoTask) -> Option<&'static str> {
     match task {
         VideoTask::FromText => None,
@@ -147,13 +148,14 @@ impl QueueAdapter for Fal {
         let Handle { cancel, .. } = from_handle(handle)?;
         let response = server.send(ctx, Request::put(&cancel)).await?;
         match response.status {
-            // The cancellation was accepted, or the request has ended or is unknown.
+            // The cancellation was accepted, or the request has already ended or is unknown.
             200..=299 | 400 | 404 => Ok(()),
             _ => Err(server.refused(response).await),
         }
     }
 
-    /// Returns an empty list: the queue lists no models, and the settings contain their names.
+    /// Returns an empty list, because the queue API lists no models. The settings contain their
+    /// names.
     async fn models(&self, _server: &Server, _timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
         Ok(Vec::new())
     }

@@ -1,4 +1,4 @@
-//! Tests of the adapter against a queue that speaks fal's protocol.
+//! Tests of the adapter against a server that implements fal's queue API.
 
 use serde_json::{Value, json};
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault, Reply};

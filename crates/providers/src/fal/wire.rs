@@ -10,9 +10,9 @@ use tollgate_upstream::{
 use crate::http::{BaseUrl, escape};
 use crate::media;
 
-/// Parts of the names of models whose durations have a unit, such as `8s`.
+/// Substrings of the names of models whose durations have a unit, such as `8s`.
 const WITH_UNIT: &[&str] = &["veo", "luma"];
-/// Parts of the names of models whose reference images are a plain list of images.
+/// Substrings of the names of models whose reference images are in `image_urls`.
 const PLAIN_REFERENCES: &[&str] = &["veo"];
 
 /// Paths of one request on the server.
@@ -69,7 +69,7 @@ impl QueueStatus {
                 ahead: self.queue_position,
             }),
             "IN_PROGRESS" => Some(GenerationState::Running { percent: None }),
-            // The result contains the failure.
+            // The result of a failed request contains the error.
             "COMPLETED" | "FAILED" => None,
             "CANCELED" | "CANCELLED" => Some(GenerationState::Cancelled),
             _ => return Err(UpstreamError::protocol("the request has an unknown status")),
@@ -96,7 +96,8 @@ struct File {
 }
 
 impl Output {
-    /// Returns the outputs, without those that the model's safety check has blacked out.
+    /// Returns the outputs, without those that the model's safety check has blacked out. If none
+    /// are left, the request was blocked.
     pub(super) fn state(self, base: &BaseUrl) -> Result<GenerationState, UpstreamError> {
         let single = self.image.into_iter().chain(self.video);
         let files: Vec<File> = self.images.into_iter().chain(self.videos).chain(single).collect();
@@ -119,7 +120,7 @@ impl Output {
     }
 }
 
-/// Returns the path of a model: its name, with the slashes unescaped.
+/// Returns the path of a model: its name, percent-encoded except for the slashes.
 pub(super) fn model_path(model: &str) -> String {
     format!("/{}", escape(model.trim_matches('/'), "/"))
 }

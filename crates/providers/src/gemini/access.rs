@@ -18,8 +18,8 @@ use crate::tokens::{Token, TokenCache, TokenError};
 pub struct Access {
     base: BaseUrl,
     credentials: Vec<Credential>,
-    /// Access tokens, sent in addition to the credentials. A token changes too often to be a
-    /// credential.
+    /// Access tokens, sent in addition to the credentials; `None` if the credentials suffice.
+    /// Tokens cannot be credentials of a stored endpoint, because tokens change.
     tokens: Option<TokenCache>,
     paths: RwLock<HashMap<String, Arc<Endpoint>>>,
 }
@@ -36,7 +36,7 @@ enum RequestKind<'a> {
 impl Access {
     /// Creates an access that sends these credentials with every request.
     pub fn new(base: BaseUrl, credentials: Vec<Credential>) -> Result<Self, EndpointError> {
-        // This reports invalid credentials when the provider is built.
+        // Rejects invalid credentials when the provider is built.
         Endpoint::new(&base, "/models", &credentials)?;
         Ok(Self {
             base,
@@ -96,8 +96,9 @@ impl Access {
             .await
     }
 
-    /// Sends a request with a token. After a 401, renews the token and sends the request again,
-    /// because a request with status 401 had no effect.
+    /// Sends a request, with an access token if the provider uses tokens. After status 401, renews
+    /// the token and sends the request once more. This is safe, because a request with status 401
+    /// had no effect.
     async fn send(
         &self,
         http: &HttpClient,
@@ -163,8 +164,8 @@ impl Access {
         }
     }
 
-    /// Returns the endpoint of a path, and stores it. The number of paths is limited: models are in
-    /// the settings and the catalog.
+    /// Returns the endpoint of a path, and stores it for later calls. The paths depend on the
+    /// models in the settings and the catalog, and on the page tokens of model lists.
     fn at(&self, path: &str) -> Result<Arc<Endpoint>, UpstreamError> {
         let known = self
             .paths

@@ -27,11 +27,11 @@ use crate::decisions::TextLabels;
 use crate::http::{EndpointError, HttpClient, Response, Timeouts};
 use crate::{counted, refusal};
 
-/// A provider that speaks Gemini's format, on one of its two services.
+/// A provider that uses Gemini's format, on one of its two services.
 #[derive(Debug)]
 pub struct Gemini {
     id: Arc<str>,
-    /// Origin of this provider's sealed reasoning. Reasoning with another origin is dropped.
+    /// Origin of this provider's thought signatures. Reasoning with another origin is dropped.
     pub(super) origin: String,
     pub(super) http: Arc<HttpClient>,
     pub(super) access: Access,
@@ -204,7 +204,7 @@ impl TextProvider for Gemini {
                 },
             ));
         }
-        // A JSON body is an error; any other type is not the requested stream.
+        // Instead of a stream, the server may have returned an error object or a blocked prompt.
         let body = response.read_prefix(self.http.settings()).await;
         match inspect_response(&body, &self.origin) {
             Ok(head) if head.is_error => Err(refusal::from_object(&body)),

@@ -1,5 +1,6 @@
 //! Decisions. The Gemini API has an endpoint for questions, which some models support. Other models
-//! label with `:generateContent`, by the probabilities of the top tokens or by sampled answers.
+//! return labels with `:generateContent`, by the probabilities of the top tokens or by sampled
+//! answers.
 
 use async_trait::async_trait;
 use tollgate_formats::decisions::Shape;

@@ -125,8 +125,8 @@ fn withheld() -> UpstreamError {
     UpstreamError::new(UpstreamErrorKind::ContentBlocked, UpstreamCause::Status, detail)
 }
 
-/// Parses Imagen's response. The response omits withheld images, without a reason unless the
-/// request asks for one.
+/// Parses Imagen's response, which omits withheld images. The response gives the reason only if the
+/// request sets the corresponding parameter. A response without images is an error.
 fn read_predictions(body: &Bytes) -> Result<GenerationOutput, UpstreamError> {
     let answer: Predictions = serde_json::from_slice(body).map_err(|_| no_images(body))?;
     let items = answer.predictions.into_iter().filter_map(|prediction| {
@@ -213,7 +213,7 @@ impl MediaProvider<ImageCall> for Gemini {
         ])
     }
 
-    /// Submits the call. The service supports no idempotency keys.
+    /// Submits the call without the idempotency key, which the service does not support.
     async fn submit(
         &self,
         ctx: &CallContext,

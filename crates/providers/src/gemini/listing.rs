@@ -12,10 +12,10 @@ use crate::refusal;
 const LIMIT: usize = 4 << 20;
 /// Maximum number of pages of a list.
 const MAX_PAGES: usize = 20;
-/// Methods that the gateway can call; a listed model supports at least one.
+/// Methods that the gateway can call. Models that report only other methods are omitted.
 const METHODS: &[&str] = &["generateContent", "embedContent"];
 
-/// Requests all pages of the list.
+/// Requests the pages of the list, up to [`MAX_PAGES`].
 pub(super) async fn all(provider: &Gemini, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
     let first = provider.surface.listing();
     let (mut models, mut path) = (Vec::new(), first.to_owned());
@@ -34,7 +34,7 @@ pub(super) async fn all(provider: &Gemini, timeout: Duration) -> Result<Vec<List
     Ok(models)
 }
 
-/// Parses a page, and the token of the next page.
+/// Parses a page and the token of the next page; `None` if there is no valid token.
 fn read(body: &[u8]) -> Result<(Vec<ListedModel>, Option<String>), UpstreamError> {
     let invalid_list = || UpstreamError::protocol("the response is not a model list");
     let value: Value = serde_json::from_slice(body).map_err(|_| invalid_list())?;
@@ -71,8 +71,8 @@ fn model(record: &Value) -> Option<ListedModel> {
     })
 }
 
-/// Returns the model if it uses this format. Vertex AI also lists Google's other models, and does
-/// not report methods.
+/// Returns the model if its name is that of a Gemini or text embedding model. Vertex AI also lists
+/// Google's other models, and does not report their methods.
 fn vertex_model(name: &str) -> Option<ListedModel> {
     let is_known = name.starts_with("gemini-") || name.starts_with("text-") && name.contains("embedding");
     is_known.then(|| ListedModel {

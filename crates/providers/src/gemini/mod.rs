@@ -1,5 +1,5 @@
-//! Gemini's format, at the Gemini API and at Vertex AI. Bodies in this format are forwarded
-//! unchanged; others are converted.
+//! Gemini's format, at the Gemini API and at Vertex AI. Requests in this format are forwarded with
+//! only the necessary edits, such as the model name; requests in other formats are converted.
 
 mod access;
 mod adapter;
@@ -19,7 +19,8 @@ pub use surface::Surface;
 pub const PRESET: &str = "gemini";
 /// Default base URL of the Gemini API.
 pub const BASE_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
-/// Environment variables of the API key (ai.google.dev/gemini-api/docs/api-key).
+/// Environment variables of the API key; the first that is set is used
+/// (ai.google.dev/gemini-api/docs/api-key).
 pub const KEY_VARIABLES: [&str; 2] = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
 /// Header of the API key.
 pub const KEY_HEADER: &str = "x-goog-api-key";

@@ -1,4 +1,4 @@
-//! The two services that speak the format: their paths and their differences.
+//! The two services with Gemini's format: their paths and their differences.
 
 use bytes::Bytes;
 use tollgate_formats::gemini::for_vertex;
@@ -51,7 +51,7 @@ impl Surface {
     }
 
     /// Returns the path of a model's action. A model name with a slash is already a path, such as
-    /// that of a tuned model or an endpoint of Vertex AI.
+    /// the path of a tuned model or of a Vertex AI endpoint.
     pub(super) fn path_of(&self, model: &str, action: &str) -> String {
         match (self, model.contains('/')) {
             (Surface::Gemini, true) => format!("/{model}:{action}"),
@@ -63,7 +63,7 @@ impl Surface {
         }
     }
 
-    /// Returns the path of the model list, with a query.
+    /// Returns the path of the model list, with a query for the page size.
     pub(super) fn listing(&self) -> &'static str {
         match self {
             Surface::Gemini => "/models?pageSize=1000",
@@ -99,8 +99,8 @@ fn host(location: &str) -> String {
     }
 }
 
-/// Whether the text consists of lower-case letters, digits and `others`, and does not consist of
-/// dots only, which would be a relative path.
+/// Whether the text is not empty, consists of lower-case letters, digits and `others`, and contains
+/// more than dots. Dots alone would be a relative path.
 fn is_name(text: &str, others: &[u8]) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || others.contains(&byte);
     let is_path = text.bytes().all(|byte| byte == b'.');

@@ -49,7 +49,7 @@ struct Operation {
     response: Outcome,
 }
 
-/// The videos and the number of withheld ones. The Gemini API returns them in the member
+/// The videos and the number of withheld videos. The Gemini API returns this object in the member
 /// `generateVideoResponse`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -194,7 +194,7 @@ impl MediaProvider<VideoCall> for Gemini {
         ])
     }
 
-    /// Submits the call. The service supports no idempotency keys.
+    /// Submits the call without the idempotency key, which the service does not support.
     async fn submit(
         &self,
         ctx: &CallContext,

@@ -40,7 +40,7 @@ impl AnyBody {
     }
 }
 
-/// Chunks of a body. Dropping it before the end closes the connection or the HTTP/2 stream.
+/// Chunks of a body. Dropping the value before the end closes the connection or the HTTP/2 stream.
 #[derive(Debug)]
 pub(crate) struct BodyChunks {
     body: AnyBody,
@@ -102,7 +102,8 @@ impl BodyChunks {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Reads the whole body. A body of one chunk is not copied.
+    /// Reads the whole body. A body of more than `limit` bytes is an error. A body of one chunk is
+    /// not copied.
     pub(super) async fn whole(mut self, limit: usize) -> Result<Bytes, UpstreamError> {
         let too_large = || UpstreamError::protocol(format!("the response exceeds {limit} bytes"));
         let announced = self.body.size_hint().lower();

@@ -105,8 +105,8 @@ impl BaseUrl {
         host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
-    /// Whether the host is in the operator's network: a private address, a name without a dot, or a
-    /// name in a private domain.
+    /// Whether the host is in the operator's network: a private, loopback or link-local address, a
+    /// name without a dot, or a name in a private domain.
     pub(crate) fn is_private(&self) -> bool {
         let host = self.authority.host().trim_matches(['[', ']']);
         match host.parse::<IpAddr>() {
@@ -246,7 +246,7 @@ fn without_userinfo(text: &str) -> String {
     }
 }
 
-/// An authentication header.
+/// A header of a provider's requests, usually for authentication. `Debug` hides its value.
 #[derive(Clone, Debug)]
 pub struct Credential {
     header: HeaderName,
@@ -355,7 +355,7 @@ pub(crate) struct Variant {
 }
 
 impl Variant {
-    /// Creates a variant with a path below the same base URL and without additional headers.
+    /// Creates a variant with a path below `base` and without additional headers.
     pub(crate) fn new(base: &BaseUrl, path: &str) -> Result<Self, EndpointError> {
         let uri = base.join(path)?;
         let path = uri.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
@@ -387,7 +387,7 @@ impl Variant {
     }
 }
 
-/// Percent-encodes all characters except letters, digits, `-._~` and those in `unescaped`.
+/// Percent-encodes all characters except ASCII letters and digits, `-._~` and those in `unescaped`.
 pub(crate) fn escape(text: &str, unescaped: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for byte in text.bytes() {

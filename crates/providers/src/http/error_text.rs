@@ -51,7 +51,8 @@ impl ErrorTexts {
         Self { mode, secrets }
     }
 
-    /// Parses an error body; `None` if it is empty or a web page.
+    /// Parses the first [`MAX_READ_BYTES`] of an error body; `None` if the body is empty or a web
+    /// page.
     pub(crate) fn read(&self, body: &[u8]) -> Option<Box<UpstreamText>> {
         let body = body.get(..MAX_READ_BYTES).unwrap_or(body);
         // An HTML page has no useful message.
@@ -71,7 +72,7 @@ impl ErrorTexts {
         }))
     }
 
-    /// Puts the message on one line and redacts keys.
+    /// Redacts keys, puts the message on one line and cuts it to [`MAX_TEXT_CHARS`].
     fn clean(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in &self.secrets {
@@ -157,8 +158,8 @@ fn numbers(text: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Returns the default policy for error messages of a host: messages of a private server are
-/// logged, others hidden.
+/// Returns the default policy for error messages of a host: messages of private hosts are logged,
+/// messages of all other hosts are hidden.
 pub(super) fn default_mode(host: &str) -> ErrorText {
     let host = host.trim_matches(['[', ']']);
     let is_private = match host.parse::<IpAddr>() {

@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 use hyper_util::client::legacy;
 use tollgate_upstream::UpstreamError;
 
-/// Returns the error of a request without response headers on a connection outside a pool.
-/// `was_sent` is false if hyper returned the request unsent.
+/// Returns the error of a request without response headers on a connection that the gateway drives
+/// itself. `was_sent` is false if hyper returned the request unsent.
 pub(super) fn exchange_error(error: &hyper::Error, was_sent: bool) -> UpstreamError {
     if was_sent {
         UpstreamError::protocol(chain(error))
@@ -28,7 +28,7 @@ pub(super) fn is_hang_up(error: &hyper::Error) -> bool {
     error.is_incomplete_message() || causes(error).any(is_reset)
 }
 
-/// Returns the error of a request without response headers on a pooled connection.
+/// Returns the error of a request without response headers on a connection of hyper's pool.
 pub(super) fn send_error(error: legacy::Error) -> UpstreamError {
     let detail = chain(&error);
     if error.is_connect() || was_not_sent(&error) {

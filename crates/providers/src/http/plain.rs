@@ -5,8 +5,9 @@
 //! polls its connection directly, and idle connections are not polled. If the server has closed an
 //! idle connection, the gateway detects this when it reuses the connection, before it sends the
 //! request. If the server closes the connection at that moment, the request receives no response.
-//! The gateway then sends requests that may be repeated once more, on a new connection. Servers may
-//! close a connection without notice after a server error, so it is not reused after one.
+//! If the request may be repeated, the gateway then sends it once more on a new connection. Servers
+//! may close a connection without notice after a server error, so the gateway does not reuse a
+//! connection after a response with a 5xx status.
 
 use std::fmt;
 use std::future::poll_fn;

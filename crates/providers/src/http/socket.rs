@@ -21,13 +21,13 @@ const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 type Stream = WebSocketStream<TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>>;
 
-/// An open WebSocket. Dropping it closes the connection.
+/// An open WebSocket. Dropping the value closes the connection.
 #[derive(Debug)]
 pub(crate) struct Socket(Stream);
 
 impl HttpClient {
-    /// Opens a WebSocket at a path of an endpoint, with the endpoint's headers. The caller must set
-    /// a timeout.
+    /// Opens a WebSocket at the variant's URL, with the headers of the endpoint and of the variant.
+    /// The caller must set a timeout.
     pub(crate) async fn open_socket(
         &self,
         endpoint: &Endpoint,
@@ -65,7 +65,7 @@ impl Socket {
     }
 }
 
-/// Builds the handshake request, with the endpoint's headers.
+/// Builds the handshake request, with the headers of the endpoint and of the variant.
 fn request(endpoint: &Endpoint, variant: &Variant) -> Result<Request<()>, http::Error> {
     let mut parts = variant.uri.clone().into_parts();
     let scheme = if endpoint.secure { "wss" } else { "ws" };

@@ -17,7 +17,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Decodes base64 or a base64 `data:` URL.
+/// Decodes base64 or a base64 `data:` URL. Returns an error for empty content.
 pub(crate) fn decoded(text: &str) -> Result<Bytes, UpstreamError> {
     let inner = match text.starts_with("data:") {
         true => text.split_once(";base64,").map_or("", |(_, inner)| inner),
@@ -41,13 +41,14 @@ pub(crate) fn data_url(source: &Source) -> Value {
     ))
 }
 
-/// Encodes an image or video for Google's services.
+/// Encodes an image or video as `{mimeType, bytesBase64Encoded}`, for Google's APIs.
 pub(crate) fn encoded(source: &Source) -> Value {
     json!({"mimeType": &*source.mime_type, "bytesBase64Encoded": BASE64.encode(&source.bytes)})
 }
 
-/// Returns the content at a URL from a response. Downloads from the upstream's own server contain
-/// the operator's key, others do not.
+/// Returns the content at a URL from a response. Decodes a `data:` URL. A URL on the upstream's own
+/// server is downloaded with the provider's credentials; any other HTTP URL is downloaded without
+/// them. Any other text is an error.
 pub(crate) fn content_at(base: &BaseUrl, location: &str) -> Result<Content, UpstreamError> {
     if let Some(own) = base.own_path(location) {
         return Ok(Content::Upstream(own));
@@ -64,7 +65,7 @@ pub(crate) fn content_at(base: &BaseUrl, location: &str) -> Result<Content, Upst
     }
 }
 
-/// Returns the text, unless it is blank.
+/// Returns the text; `None` if it is absent or blank.
 pub(crate) fn non_empty(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.trim().is_empty())
 }

@@ -9,7 +9,8 @@ use crate::http::RequestBody;
 /// A multipart form. Files are not copied.
 #[derive(Debug)]
 pub(crate) struct Form {
-    /// Boundary between the parts. It is random, so that no value can contain it.
+    /// Random boundary between the parts. The probability that a value contains the boundary is
+    /// negligible.
     boundary: String,
     chunks: Vec<Bytes>,
 }
@@ -26,7 +27,7 @@ impl Form {
         })
     }
 
-    /// Adds a field. Names are constants and need no quoting.
+    /// Adds a field. `name` is not escaped, so it must be a constant.
     pub(crate) fn text(&mut self, name: &str, value: &str) {
         let boundary = &self.boundary;
         let part =
@@ -34,12 +35,13 @@ impl Form {
         self.chunks.push(part.into());
     }
 
-    /// Adds a file.
+    /// Adds a file with the bytes and the media type of `source`. `name` and `file_name` are not
+    /// escaped.
     pub(crate) fn file(&mut self, name: &str, file_name: &str, source: &Source) {
         self.file_chunks(name, file_name, &source.mime_type, [source.bytes.clone()]);
     }
 
-    /// Adds a file that consists of these chunks.
+    /// Adds a file that consists of these chunks. `name` and `file_name` are not escaped.
     pub(crate) fn file_chunks(
         &mut self,
         name: &str,
@@ -53,7 +55,8 @@ impl Form {
         head.put_slice(
             format!("--{boundary}\r\ncontent-disposition: {disposition}\r\ncontent-type: ").as_bytes(),
         );
-        // This drops white space and control characters, which could end the header line.
+        // Drops white space, control characters and non-ASCII bytes. A line break would end the
+        // header line.
         let is_word = |byte: &u8| byte.is_ascii_graphic();
         head.extend(mime_type.bytes().filter(is_word));
         head.put_slice(b"\r\n\r\n");

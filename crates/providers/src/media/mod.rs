@@ -1,4 +1,4 @@
-//! Shared code of the image and video adapters: requests to one server, forms, parsing of
+//! Shared code of the image and video adapters: requests to one server, multipart forms, parsing of
 //! responses, and downloads. The code for each provider is in that provider's folder.
 
 mod content;
@@ -19,10 +19,11 @@ pub(crate) use server::{Request, Server, follow_redirects};
 
 /// Maximum size of a response that contains images or videos in base64, in bytes.
 pub(crate) const BODY_LIMIT: usize = 128 << 20;
-/// Maximum size of a status response, in bytes.
+/// Maximum size of a response to a submission or a status request, in bytes.
 pub(crate) const MAX_STATUS_BYTES: usize = 4 << 20;
 
-/// Returns the request fields whose names are the same for all queue providers.
+/// Returns the prompt, the negative prompt and the seed as request fields. Omits a blank negative
+/// prompt and a missing seed.
 pub(crate) fn fields(prompt: &str, negative: &Option<String>, seed: Option<u64>) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("prompt".to_owned(), json!(prompt));
@@ -41,7 +42,8 @@ pub(crate) fn unsupported(param: &str) -> Error {
     Error::new(ErrorCode::UnsupportedParameter, message).with_param(param)
 }
 
-/// Returns an error for the first parameter that was sent but is not supported.
+/// Returns an error for the first parameter in the list that was sent. The list contains only
+/// parameters that are not supported.
 pub(crate) fn reject_unsupported(sent: &[(&str, bool)]) -> Result<(), Error> {
     match sent.iter().find(|(_, is_sent)| *is_sent) {
         Some((param, _)) => Err(unsupported(param)),
@@ -49,8 +51,8 @@ pub(crate) fn reject_unsupported(sent: &[(&str, bool)]) -> Result<(), Error> {
     }
 }
 
-/// Changes the retry of a 500 or 502 to unknown: the server may have generated the media and billed
-/// for it.
+/// Changes the retry of an error with status 500 or 502 to [`Retry::Unknown`]: the server may have
+/// generated the media and billed for it.
 pub(crate) fn with_unknown_retry(error: UpstreamError) -> UpstreamError {
     match (error.status, error.retry) {
         (Some(500 | 502), Retry::Safe | Retry::After(_)) => UpstreamError {

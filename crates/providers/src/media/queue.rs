@@ -1,5 +1,5 @@
-//! Image and video providers that queue jobs, whose state the gateway polls. Each of them
-//! implements [`QueueAdapter`]; this module contains the common part.
+//! Image and video providers with a job queue. The gateway polls the state of each job. Each
+//! provider implements [`QueueAdapter`]; this module contains the common part.
 
 use std::fmt;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(crate) trait QueueAdapter: fmt::Debug + Send + Sync {
         handle: &[u8],
     ) -> Result<GenerationState, UpstreamError>;
 
-    /// Cancels a job.
+    /// Requests the cancellation of a job.
     async fn cancel(&self, server: &Server, ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError>;
 
     /// Lists the models. For providers without a model list, checks at most that the server is

@@ -104,7 +104,7 @@ impl<'a> Request<'a> {
 }
 
 impl Server {
-    /// Builds the server. Every request carries the credentials.
+    /// Builds a client of the server. Every request carries the credentials.
     pub(crate) fn new(
         base: &BaseUrl,
         credentials: &[Credential],
@@ -162,7 +162,7 @@ impl Server {
             .await
     }
 
-    /// Sends a request; returns an error for any error status.
+    /// Sends a request; returns an error for any status other than 2xx.
     pub(crate) async fn send_checked(
         &self,
         ctx: &CallContext,
@@ -195,7 +195,7 @@ impl Server {
         parsed(&response.whole(limit).await?)
     }
 
-    /// Like [`read`](Self::read), but returns `None` if the object does not exist.
+    /// Like [`read`](Self::read), but returns `None` if the object does not exist (404, 410).
     pub(crate) async fn read_if_found<T: DeserializeOwned>(
         &self,
         ctx: &CallContext,
@@ -219,8 +219,8 @@ impl Server {
         self.check_status(response).await.map(|_| ())
     }
 
-    /// Sends a request whose response has no content. A missing object (404, 410) or a conflict
-    /// (409) counts as success.
+    /// Sends a request and ignores the body of the response. A missing object (404, 410) or a
+    /// conflict (409) counts as success.
     pub(crate) async fn send_command(
         &self,
         ctx: &CallContext,
@@ -233,14 +233,14 @@ impl Server {
         }
     }
 
-    /// Opens a WebSocket at a path.
+    /// Opens a WebSocket at a path, with the credentials.
     pub(crate) async fn open_socket(&self, path: &str) -> Result<Socket, UpstreamError> {
         let variant = Variant::new(&self.root, path);
         let variant = variant.map_err(|error| UpstreamError::connect(error.to_string()))?;
         self.http.open_socket(&self.endpoint, variant).await
     }
 
-    /// Downloads a path of this server.
+    /// Downloads a path of this server, with the credentials. Follows redirects within the server.
     pub(crate) async fn download(
         &self,
         ctx: &CallContext,
@@ -251,8 +251,8 @@ impl Server {
     }
 }
 
-/// Downloads a path with `get`. Follows redirects only within this server, because requests contain
-/// a key.
+/// Downloads a path with `get`. Follows up to [`MAX_REDIRECTS`] redirects, only within this server,
+/// because requests contain credentials.
 pub(crate) async fn follow_redirects<F, A>(
     base: &BaseUrl,
     http: &HttpClient,
@@ -288,7 +288,7 @@ fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, UpstreamError> {
     })
 }
 
-/// Streams chunks until the first error.
+/// Returns the chunks as a stream that ends after the first error.
 fn streamed(chunks: BodyChunks) -> ContentStream {
     let mut chunks = Some(chunks);
     Box::pin(stream::poll_fn(move |cx| {

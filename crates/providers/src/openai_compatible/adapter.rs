@@ -1,5 +1,5 @@
-//! The adapter of one provider, with the differences of its preset and its configuration from
-//! OpenAI.
+//! The adapter of one provider. The preset and the configuration describe how the provider differs
+//! from OpenAI.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -45,11 +45,12 @@ const IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/we
 #[derive(Debug)]
 pub struct OpenAiCompatible {
     pub(super) id: Arc<str>,
-    /// Origin of this provider's sealed reasoning. Reasoning with another origin is dropped.
+    /// Origin of this provider's reasoning signatures. In converted requests, reasoning with
+    /// another origin or without a signature is dropped.
     origin: String,
     pub(super) preset: &'static Preset,
     pub(super) http: Arc<HttpClient>,
-    /// The base URL, if it contains the model's name.
+    /// The base URL, if it contains the placeholder `{model}`.
     by_model: Option<BaseUrl>,
     pub(super) chat: Endpoint,
     pub(super) completions: Option<Endpoint>,
@@ -64,7 +65,8 @@ pub struct OpenAiCompatible {
     pub(super) batches: Option<BatchServer>,
     /// Whether each of several choices needs its own call.
     needs_call_per_answer: bool,
-    /// Whether the server has rejected `stream_options` and accepted the same request without it.
+    /// Whether the server has rejected `stream_options` and accepted the same request without that
+    /// field. Requests in which the caller set the field do not count.
     rejects_stream_options: AtomicBool,
 }
 
@@ -229,8 +231,9 @@ impl OpenAiCompatible {
         }
     }
 
-    /// Sends a request. If the server rejects `stream_options`, sends the request once more without
-    /// that field. The server then reports no usage, and the gateway estimates it.
+    /// Sends a request. If the server rejects `stream_options` of a streamed request, sends the
+    /// request once more without that field. If the server then reports no usage, the gateway
+    /// estimates the usage.
     async fn send(&self, ctx: &CallContext, call: &TextCall) -> Result<Sent, UpstreamError> {
         let removed = self.removed();
         let error = match self.send_without(ctx, call, &removed).await {
@@ -388,7 +391,7 @@ impl TextProvider for OpenAiCompatible {
                 false => conversion::stream(events, StreamDecoder::new(), &self.origin),
             }));
         }
-        // A JSON body is an error; any other type is not the requested stream.
+        // Without a stream, the body is an error object or an invalid response.
         let media_type = response.media_type().to_owned();
         let body = response.read_prefix(self.http.settings()).await;
         match inspect_response(&body) {

@@ -22,11 +22,11 @@ use crate::http::{BaseUrl, Credential, EndpointError, HttpClient, escape};
 use crate::media::{Form, MAX_STATUS_BYTES, Request, Server};
 use crate::refusal;
 
-/// Metadata key under which a batch stores the name of the submission.
+/// Metadata key under which a batch stores the idempotency key of the submission.
 const METADATA_KEY: &str = "tollgate_batch";
 /// Lifetime of an upload that is not deleted, in seconds.
 const UPLOAD_LIFETIME_SECONDS: &str = "259200";
-/// Maximum number of pages of batches to search for a name.
+/// Maximum number of pages of batches to search for an idempotency key.
 const MAX_PAGES: usize = 10;
 /// Number of batches per page.
 const PAGE_SIZE: usize = 100;
@@ -147,7 +147,7 @@ fn read(line: &[u8]) -> Option<BatchResult> {
     })
 }
 
-/// Encodes a request as a line, for the endpoint of this path.
+/// Encodes a request as a line of the input file. `path` is the endpoint's path below `/v1`.
 fn line(name: &str, path: &str, body: &Bytes) -> EncodedRequest {
     let head = format!(
         "{{\"custom_id\":{},\"method\":\"POST\",\"url\":\"/v1{path}\",\"body\":",

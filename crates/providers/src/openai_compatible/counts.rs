@@ -11,8 +11,8 @@ use super::presets::LabelServer;
 /// Members of a chat request that the chat template uses.
 const TEMPLATE_MEMBERS: [&str; 3] = ["messages", "tools", "chat_template_kwargs"];
 
-/// Whether the server can count the tokens of a chat request to which the chat template was
-/// applied.
+/// Whether the server can apply the chat template to a chat request and count the tokens of the
+/// result.
 pub(super) fn has_counts(server: Option<LabelServer>) -> bool {
     matches!(server, Some(LabelServer::Vllm | LabelServer::LlamaCpp))
 }

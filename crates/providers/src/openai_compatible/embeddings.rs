@@ -1,5 +1,5 @@
 //! Embeddings: the adapter edits and forwards requests, and checks responses. Vectors are relayed
-//! verbatim unless the caller requested the other encoding.
+//! verbatim unless their encoding differs from the requested one.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -88,7 +88,8 @@ impl OpenAiCompatible {
 }
 
 impl OpenAiCompatible {
-    /// Parses the call's request and passes it to `of`.
+    /// Passes the parsed request of the call to `of`. Parses the body only if the call has no
+    /// outline.
     pub(super) fn with_embed_head<T>(
         &self,
         call: &EmbedCall,
@@ -115,9 +116,9 @@ impl OpenAiCompatible {
     }
 }
 
-/// Returns the error for vectors of a different length than requested, which shows that the server
-/// ignores the field. The gateway does not truncate the vectors: that is correct only for some
-/// models, and the response does not show for which.
+/// Returns the error for vectors whose length differs from the requested one, which shows that the
+/// server ignores the field. The gateway does not truncate the vectors: truncation is correct only
+/// for some models, and the response does not show for which.
 fn length_ignored(head: &EmbedHead<'_>, found: &ResponseHead) -> UpstreamError {
     let asked = head.dimensions.unwrap_or_default();
     let received = found.dimensions.map_or("different sizes".to_owned(), |received| {

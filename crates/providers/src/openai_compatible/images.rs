@@ -1,5 +1,5 @@
-//! Images: JSON for generations from a prompt, a form for edits of images. The response contains
-//! the images or URLs of the provider's server, so no polling is needed.
+//! Images: JSON for generations from a prompt, a form for edits and variations of images. The
+//! response contains the images or their URLs, so no polling is needed.
 
 use std::sync::Arc;
 

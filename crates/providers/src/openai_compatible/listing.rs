@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tollgate_upstream::{ListedModel, UpstreamError};
 
-/// Maximum size of a list, in bytes. OpenRouter's list has several hundred kilobytes.
+/// Maximum size of a list, in bytes. OpenRouter's list is several hundred kilobytes long.
 pub(crate) const LIMIT: usize = 8 << 20;
 
 /// JSON pointers to the context window in a record: OpenRouter and Together, Groq, vLLM, Mistral
@@ -29,7 +29,8 @@ const MAX_OUTPUT_TOKENS: &[&str] = &[
 /// Mistral's.
 const INPUT: &[&str] = &["/architecture/input_modalities", "/input_modalities"];
 
-/// Parses a list. Together returns a bare array; Ollama returns `null` if it has no model.
+/// Parses a list. Together returns a bare array; Ollama returns `null` as `data` if it has no
+/// model.
 pub(crate) fn read(body: &[u8]) -> Result<Vec<ListedModel>, UpstreamError> {
     let invalid_list = || UpstreamError::protocol("the response is not a model list");
     let value: Value = serde_json::from_slice(body).map_err(|_| invalid_list())?;
@@ -41,7 +42,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Vec<ListedModel>, UpstreamError> {
     Ok(records.iter().filter_map(model).collect())
 }
 
-/// Parses one record of a list.
+/// Parses one record of a list; `None` if it has no `id`.
 pub(crate) fn model(record: &Value) -> Option<ListedModel> {
     let name = record.get("id")?.as_str()?;
     let tokens = |places: &[&str]| {

@@ -1,5 +1,6 @@
-//! Providers that speak OpenAI's chat format. The adapter validates the caller's bytes, edits them
-//! where needed, and forwards them; it relays the bytes of the response.
+//! Providers that speak OpenAI's chat format. For calls in that format, the adapter validates the
+//! caller's bytes, edits them where needed, and forwards them; it relays the bytes of the response.
+//! Calls in other formats are converted through the common form.
 
 mod adapter;
 mod batches;

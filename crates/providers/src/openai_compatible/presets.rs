@@ -114,7 +114,7 @@ pub struct Videos {
     pub only_forms: bool,
     /// Supported fields among `negative_prompt` and `seed`.
     pub takes: &'static [&'static str],
-    /// Field that enables audio, if any.
+    /// Boolean field that enables or disables audio, if any.
     pub audio_field: Option<&'static str>,
     /// URL of the documentation.
     pub source: &'static str,
@@ -195,7 +195,7 @@ pub struct Preset {
     pub name: &'static str,
     /// Name for display.
     pub title: &'static str,
-    /// Base URL; `None` if each customer has a separate one.
+    /// Base URL; `None` if the operator must configure one.
     pub base_url: Option<&'static str>,
     /// Environment variable that usually contains the base URL.
     pub base_url_env: Option<&'static str>,
@@ -335,7 +335,7 @@ const SYSTEM_ONE: Questions = Questions {
     options: 255,
 };
 
-/// Defaults of most providers, not a preset itself.
+/// Default values of the presets; not a preset itself.
 const DEFAULTS: Preset = Preset {
     name: UNSET,
     title: UNSET,
@@ -624,7 +624,7 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "deepseek",
-        // Supports only `json_object` (https://api-docs.deepseek.com/guides/json_mode).
+        // The API supports only `json_object` (https://api-docs.deepseek.com/guides/json_mode).
         forces_schema: false,
         title: "DeepSeek",
         base_url: Some("https://api.deepseek.com/v1"),
@@ -1033,7 +1033,7 @@ pub const PRESETS: &[Preset] = &[
     },
 ];
 
-/// Returns the preset with this name.
+/// Returns the preset with this name; `None` if the name is unknown.
 pub fn preset(name: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|preset| preset.name == name)
 }

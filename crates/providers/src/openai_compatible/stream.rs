@@ -56,7 +56,7 @@ struct ChatStream {
     unfinished: u32,
     /// Whether any choice has a finish reason.
     has_ended: bool,
-    /// Whether the usage report, which is the last event, has arrived.
+    /// Whether the usage report has arrived, as an event without choices.
     has_report: bool,
     state: State,
 }
@@ -111,7 +111,7 @@ impl Stream for ChatStream {
 }
 
 impl ChatStream {
-    /// Converts an event to a chunk; `None` if the event has no content to relay.
+    /// Converts an event to a chunk; `None` for an event without data and for `[DONE]`.
     fn take(&mut self, event: &Event) -> Option<Result<TextChunk, UpstreamError>> {
         if event.data.is_empty() {
             return None;
@@ -157,9 +157,10 @@ impl ChatStream {
         }
     }
 
-    /// Handles the end of the body. Some upstreams omit `[DONE]`: the response is complete if every
-    /// choice has a finish reason. Some upstreams return fewer choices than requested: the response
-    /// is complete if it ends with the usage report.
+    /// Handles the end of the body without `[DONE]`, which some upstreams omit. The response is
+    /// complete if every choice has a finish reason. Some upstreams return fewer choices than
+    /// requested: the response is also complete if any choice has a finish reason and the usage
+    /// report has arrived.
     fn end_of_body(&mut self) -> Result<TextChunk, UpstreamError> {
         if self.unfinished > 0 && !(self.has_ended && self.has_report) {
             return self.fail(UpstreamError::protocol("the stream ended early"));

@@ -46,7 +46,8 @@ impl TranscriptionsEndpoint {
         })
     }
 
-    /// Returns the endpoint of a call, with the path of its model.
+    /// Returns the endpoint of a call, and a variant with the model's path and the form's media
+    /// type.
     fn of(&self, call: &TranscriptionCall, form: &Form) -> Result<(&Endpoint, Variant), EndpointError> {
         let (path, endpoint) = match call.translate {
             true => &self.translations,
@@ -136,7 +137,7 @@ fn form(request: RequestId, call: &TranscriptionCall) -> Form {
 #[async_trait]
 impl TranscribeProvider for OpenAiCompatible {
     fn check(&self, call: &TranscriptionCall) -> Result<(), Error> {
-        // OpenAI's models of this family return only text.
+        // OpenAI's transcription models named `gpt-…` return only text.
         let is_untimed = call.upstream_model.starts_with("gpt-");
         if call.translate && is_untimed {
             let message = "This model does not translate. Use another transcription model.";

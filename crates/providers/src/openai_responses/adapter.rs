@@ -29,15 +29,15 @@ use crate::http::{
 use crate::openai_compatible::listing;
 use crate::{counted, refusal};
 
-/// Domains of OpenAI's servers, including those at Microsoft. Other servers accept smaller output
-/// caps than [`MIN_OUTPUT_TOKENS`].
+/// Domains of OpenAI's servers and of Azure OpenAI. Other servers accept smaller output caps than
+/// [`MIN_OUTPUT_TOKENS`].
 const OPENAI_DOMAINS: [&str; 2] = ["openai.com", "azure.com"];
 
-/// A provider that speaks the Responses format.
+/// A provider that uses the Responses format.
 #[derive(Debug)]
 pub struct OpenAiResponses {
     id: Arc<str>,
-    /// Origin of this provider's sealed reasoning. Reasoning with another origin is dropped.
+    /// Origin of this provider's encrypted reasoning. Reasoning with another origin is dropped.
     origin: String,
     http: Arc<HttpClient>,
     responses: Endpoint,
@@ -75,9 +75,9 @@ impl OpenAiResponses {
         })
     }
 
-    /// Returns the body for the upstream.
+    /// Returns the request body for the upstream.
     fn prepare(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
-        // A model without reasoning would reject the field.
+        // A model without reasoning would reject the request for encrypted reasoning.
         let asks_seal = call.reasons && call.format.supports_seals();
         if !call.is_in(Format::Responses) {
             let mut request = conversion::common_form(call)?;
@@ -170,7 +170,7 @@ impl TextProvider for OpenAiResponses {
                 },
             ));
         }
-        // A JSON body is an error; any other type is not the requested stream.
+        // Instead of a stream, the server may have returned an error object.
         let body = response.read_prefix(self.http.settings()).await;
         match inspect_response(&body, &self.origin) {
             Ok(head) if head.is_error => Err(refusal::from_object_of(self.responses.error_texts(), &body)),
@@ -186,8 +186,8 @@ impl TextProvider for OpenAiResponses {
     }
 
     fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
-        // OpenAI can fetch documents itself, but their cost depends on their size, and the hold is
-        // placed before the fetch.
+        // OpenAI can fetch documents itself. However, the cost of a document depends on its size,
+        // and the gateway places the hold before OpenAI would fetch the document.
         match kind {
             MediaKind::Document => Some(&["application/pdf"]),
             _ => None,

@@ -1,5 +1,6 @@
-//! OpenAI's Responses API, on OpenAI's servers and others. Bodies in this format are forwarded
-//! unchanged; others are converted. The provider stores no response.
+//! OpenAI's Responses API, on OpenAI's servers and others. Requests in this format are forwarded
+//! with only the necessary edits, such as the model name; requests in other formats are converted.
+//! Requests disable the storage of responses at the provider.
 
 mod adapter;
 mod stream;

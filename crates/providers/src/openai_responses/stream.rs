@@ -30,9 +30,10 @@ struct Events {
     chunks: BodyChunks,
     reader: EventReader,
     relay: Relay,
-    /// Whether the stream is relayed to a caller in this format.
+    /// Whether the call is in the Responses format, so that the final event of the stream is the
+    /// end chunk.
     is_relayed: bool,
-    /// Whether the final event was returned as a chunk, so that only the end chunk is left.
+    /// Whether the final event was returned as a content chunk, so that only the end chunk is left.
     is_ended: bool,
     is_over: bool,
 }
@@ -78,7 +79,7 @@ impl Events {
         }
     }
 
-    /// Converts an event to a chunk; `None` if the event has no content to relay.
+    /// Converts an event to a chunk; `None` if the event is empty or a keep-alive.
     fn take(&mut self, event: &Event) -> Result<Option<TextChunk>, UpstreamError> {
         if event.data.is_empty() {
             return Ok(None);

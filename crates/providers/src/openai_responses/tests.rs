@@ -86,11 +86,11 @@ fn merge(body: &mut Value, members: Value) {
     }
 }
 
-/// Chunks and bytes of one call.
+/// Response of one call: chunk kinds, content and usage.
 #[derive(Debug, Default)]
 struct Collected {
     kinds: Vec<ChunkKind>,
-    /// Bytes that the caller receives.
+    /// Text that a caller of the same format receives.
     raw: String,
     common: Option<GenerateResponse>,
     events: Vec<StreamEvent>,
@@ -454,8 +454,8 @@ async fn upstream_faults_map_to_errors() {
     assert_eq!(upstream.queued(), 0);
 }
 
-/// Whether a fault is specific to the format of chat completions, or omits the final event. That
-/// event contains the usage report and the complete response.
+/// Whether a fault is specific to the format of chat completions, or omits the final event, which
+/// contains the usage report and the complete response.
 fn needs_the_end(fault: &str) -> bool {
     fault.starts_with("unknown-") || fault.starts_with("chat-") || fault == "no-done"
 }

@@ -1,10 +1,10 @@
-//! Token limits that a request exceeds according to the error message. Many servers report them
-//! only as text. The message itself is not passed on.
+//! Detects token limits that a request exceeds, from the error message. Many servers report them
+//! only as text.
 
 /// Maximum number of bytes of a message that are read. The rest of a message may quote the prompt.
 const MAX_READ: usize = 600;
 
-/// Names of the cap on output tokens in the formats of providers.
+/// Lower-case names of the cap on output tokens in error messages.
 const CAP_NAMES: &[&str] = &[
     "max_tokens",
     "max_completion_tokens",
@@ -48,13 +48,14 @@ const CONTEXT_IS_EXCEEDED: &[&str] = &[
 /// A limit that a request exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exceeded {
-    /// The context window.
+    /// Context window, which the input alone or the input and the output cap together exceed.
     Context,
-    /// The limit of output tokens, which the request's own cap exceeds.
+    /// Limit on output tokens, which the request's own cap exceeds.
     OutputCap,
 }
 
-/// Returns the limit that a message clearly names as exceeded.
+/// Returns the limit that a message reports as exceeded; `None` if the message reports none
+/// clearly. Reads at most [`MAX_READ`] bytes.
 pub(super) fn exceeded(message: &str) -> Option<Exceeded> {
     let end = message.floor_char_boundary(MAX_READ);
     let text = message[..end].to_ascii_lowercase();
@@ -74,7 +75,8 @@ pub(super) fn exceeded(message: &str) -> Option<Exceeded> {
     })
 }
 
-/// Whether vLLM or SGLang reports a completion that is larger than the context even without input.
+/// Whether vLLM or SGLang reports a requested completion that fills the context window even without
+/// input.
 fn completion_exceeds_context(text: &str) -> bool {
     let number = |text: &str| {
         text.rsplit(|c: char| !c.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! Providers that generate only images and videos: one row each.
+//! Providers that generate only images and videos: one row for each.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use crate::media::{QueueAdapter, QueueProvider};
 use crate::replicate::{self, Replicate};
 use crate::sdcpp::{self, StableDiffusionCpp};
 
-/// The adapter of all image and video providers.
+/// The adapter of the providers in `ROWS`.
 pub(super) struct MediaProviders;
 
 struct Row {
     preset: &'static str,
     base_url: &'static str,
-    /// Path to add to a base URL without one.
+    /// Path that is appended to a base URL without a path.
     base_path: &'static str,
-    /// Environment variable of the key, if the preset needs one.
+    /// Environment variable of the key; `None` if the preset needs no key.
     key_variable: Option<&'static str>,
-    /// Scheme of the `Authorization` header.
+    /// Authentication scheme in the `Authorization` header.
     scheme: &'static str,
     open: Open,
 }

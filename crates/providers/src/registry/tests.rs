@@ -34,8 +34,8 @@ fn blocks_become_providers_of_their_name() {
     }
 }
 
-/// At official addresses, batches use the provider's batch API by default. Other servers of the
-/// format may have no batch API.
+/// At a preset's default address, batches use the provider's batch API by default. Other servers of
+/// the format may have no batch API.
 #[test]
 fn native_batches_default_follows_the_address() {
     for (preset, base_url, setting, expected) in [

@@ -117,7 +117,7 @@ impl QueueAdapter for Replicate {
     }
 
     /// Checks that the server is reachable and returns an empty list: Replicate has too many models
-    /// to list, and the settings contain their names.
+    /// to list. The settings contain their names.
     async fn models(&self, server: &Server, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
         server.check_reachable("/account", timeout).await?;
         Ok(Vec::new())

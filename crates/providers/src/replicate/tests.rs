@@ -1,4 +1,4 @@
-//! Tests of the adapter against a server that speaks Replicate's protocol.
+//! Tests of the adapter against a server that implements Replicate's API.
 
 use serde_json::{Value, json};
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault, Reply};

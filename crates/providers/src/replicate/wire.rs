@@ -23,7 +23,8 @@ const IMAGE_FIELDS: &[(&str, &str, bool)] = &[
     ("kontext", "input_image", false),
     ("", "image", false),
 ];
-/// Field of a video's first frame, by model family.
+/// Name of the field of a video's first frame, by model family. The first family whose name is a
+/// part of the model's name applies.
 const FIRST_FRAME_FIELDS: &[(&str, &str)] = &[
     ("kling", "start_image"),
     ("luma", "start_image"),
@@ -31,7 +32,8 @@ const FIRST_FRAME_FIELDS: &[(&str, &str)] = &[
     ("", "image"),
 ];
 
-/// Returns the path of a model's predictions, and the version that the body must contain, if any.
+/// Returns the path for new predictions of a model, and the version for the request body if the
+/// model's name contains one.
 pub(super) fn prediction_path(model: &str) -> (String, Option<&str>) {
     match model.split_once(':') {
         Some((_, version)) => ("/predictions".to_owned(), Some(version)),
@@ -120,7 +122,7 @@ pub(super) struct Prediction {
 }
 
 impl Prediction {
-    /// Converts the status of a prediction.
+    /// Converts the status of a prediction. An unknown status is an error.
     pub(super) fn state(&self, base: &BaseUrl) -> Result<GenerationState, UpstreamError> {
         Ok(match self.status.as_str() {
             "starting" => GenerationState::Waiting { ahead: None },
@@ -154,7 +156,7 @@ impl Prediction {
         number.bytes().all(|byte| byte.is_ascii_digit()).then_some(code)
     }
 
-    /// Parses the output, which is a URL or a list of URLs.
+    /// Parses the output, which is a URL or a list of URLs. An empty list is an error.
     fn made(&self, base: &BaseUrl) -> Result<GenerationOutput, UpstreamError> {
         let urls = match &self.output {
             Value::Array(urls) => urls.as_slice(),

@@ -117,8 +117,8 @@ impl QueueAdapter for StableDiffusionCpp {
         server.send_command(ctx, Request::post(&path)).await
     }
 
-    /// Checks that the server is reachable and returns an empty list: the server has one model, and
-    /// the settings contain its name.
+    /// Checks that the server is reachable and returns an empty list: the server has one model,
+    /// whose name is in the settings.
     async fn models(&self, server: &Server, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
         server.check_reachable("/sdcpp/v1/capabilities", timeout).await?;
         Ok(Vec::new())

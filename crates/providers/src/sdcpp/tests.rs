@@ -1,4 +1,4 @@
-//! Tests of the adapter against a server that speaks stable-diffusion.cpp's protocol.
+//! Tests of the adapter against a server that implements stable-diffusion.cpp's API.
 
 use serde_json::{Value, json};
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault};

@@ -9,9 +9,9 @@ use tollgate_upstream::{
 use crate::media;
 use crate::refusal;
 
-/// Frame rate of videos, for which the server's models are trained.
+/// Frame rate of the generated videos. The server's video models are trained for this rate.
 const FRAMES_PER_SECOND: u64 = 16;
-/// The number of frames of a video is a multiple of this, plus one.
+/// The number of frames of a video is a multiple of this number, plus one.
 const FRAME_STEP: u64 = 4;
 
 /// Encodes an image request.
@@ -42,7 +42,7 @@ pub(super) fn video_request(call: &VideoCall) -> Value {
     add("width", json!(call.size.width));
     add("height", json!(call.size.height));
     let frames = call.duration.as_secs().saturating_mul(FRAMES_PER_SECOND);
-    // The server rounds down to the next valid number.
+    // The server rounds an invalid number of frames down, so the number is rounded up here.
     add(
         "video_frames",
         json!(frames.next_multiple_of(FRAME_STEP).saturating_add(1)),
@@ -54,7 +54,7 @@ pub(super) fn video_request(call: &VideoCall) -> Value {
     Value::Object(fields)
 }
 
-/// Response to an accepted job.
+/// Response to the submission of a job.
 #[derive(Deserialize)]
 pub(super) struct Accepted {
     pub(super) id: String,
@@ -70,7 +70,7 @@ pub(super) struct JobStatus {
     error: Value,
 }
 
-/// Result of a job: images are a list; a video is one file.
+/// Result of a job, in base64: a list of images, or one video in `b64_json`.
 #[derive(Deserialize)]
 struct Outcome {
     #[serde(default)]
@@ -84,7 +84,7 @@ struct Encoded {
 }
 
 impl JobStatus {
-    /// Converts the status of a job.
+    /// Converts the status of a job. An unknown status is an error.
     pub(super) fn state(self) -> Result<GenerationState, UpstreamError> {
         Ok(match self.status.as_str() {
             "queued" => GenerationState::Waiting {

@@ -183,8 +183,8 @@ impl AnswerChoice {
     }
 }
 
-/// Returns the text of a choice and the stop sequence that ended it. The text is the scripted
-/// number of words, or an echo; JSON if the caller requested it.
+/// Returns the text of a choice and the stop sequence that ended the text, if any. The text is the
+/// scripted number of words, or an echo; if the caller requested JSON, the text is JSON.
 fn text(prompt: &Prompt, index: u32, budget: &mut Budget) -> Result<(String, Option<String>), UpstreamError> {
     let request = &prompt.request;
     let words = |tokens: u64| tokens::words(WORDS, tokens.min(budget.left), index as usize);
@@ -232,8 +232,8 @@ fn text(prompt: &Prompt, index: u32, budget: &mut Budget) -> Result<(String, Opt
     Ok((text, sequence))
 }
 
-/// Returns the last tool result or user message, without its script and up to the echo limit, and
-/// whether it was cut.
+/// Returns the last message if it is a tool result, otherwise the last user message without its
+/// script; and whether the text was cut at the choice's share of [`MAX_ECHO_BYTES`].
 fn echo(prompt: &Prompt) -> (String, bool) {
     let last = prompt.request.messages.last();
     let user_text = match last.filter(|message| message.role == Role::Tool) {
@@ -289,8 +289,9 @@ impl Budget {
     }
 }
 
-/// Returns the number of input tokens of a request: those of all texts, names and arguments, and
-/// one for each image, audio file and document. So a request never has more tokens than bytes.
+/// Returns the number of input tokens of a request: those of all texts, of the names and arguments
+/// of tool calls, and of the names and descriptions of tools. Each part without text, except a
+/// cache breakpoint, counts as one token. So a request never has more tokens than bytes.
 pub(super) fn input_tokens(request: &GenerateRequest) -> u64 {
     let messages: u64 = request.messages.iter().map(message_tokens).sum();
     let tools: u64 = request.tools.iter().map(tool_tokens).sum();

@@ -8,8 +8,8 @@ use tollgate_upstream::UpstreamError;
 use super::grammar::ScriptedCall;
 use super::{Prompt, failure, schema};
 
-/// Returns the tool calls of one choice. Empty if the conversation ends with a tool result, because
-/// the model then responds with text.
+/// Returns the tool calls of one choice. Empty if the caller disabled tools, or if the conversation
+/// ends with a tool result, because the model then responds with text.
 pub(super) fn of(prompt: &Prompt, choice: u32) -> Result<Vec<ToolCall>, UpstreamError> {
     let request = &prompt.request;
     let is_answered = request
@@ -49,7 +49,7 @@ pub(super) fn of(prompt: &Prompt, choice: u32) -> Result<Vec<ToolCall>, Upstream
         .collect()
 }
 
-/// Returns the name of the tool that the caller requires, even if it is not declared.
+/// Returns the name of the tool that the caller requires, if any. The tool may be undeclared.
 fn demanded(request: &GenerateRequest) -> Option<&str> {
     match &request.tool_choice {
         ToolChoice::Required => request.tools.first().map(Tool::name),

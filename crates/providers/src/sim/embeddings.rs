@@ -73,7 +73,8 @@ fn script(request: &EmbedRequest) -> Result<Script, UpstreamError> {
     Ok(script)
 }
 
-/// Applies the delay and error of a script.
+/// Waits for the delay of a script, then returns the error that the script requests, if any. A
+/// `cut` counts as an error. A delay of at least the header timeout ends in a timeout.
 pub(super) async fn play(script: &Script, ctx: &CallContext) -> Result<(), UpstreamError> {
     if script.delay >= ctx.header_timeout {
         sleep(ctx.header_timeout).await;

@@ -1,4 +1,4 @@
-//! Errors that the prompt requests.
+//! Simulated errors, with messages for the caller.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Scripts `[[sim tokens=20 delay=50 pace=5 reason=8 tool=NAME:{json} error=CODE cut=EVENT refuse
-//! size=WxH]]` in the last user message, or in the prompt of an image or a video.
+//! size=WxH]]` in the last user message, or in the prompt or input text of another request.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use serde::de::IgnoredAny;
 use tollgate_types::ErrorCode;
 use tollgate_types::generate::{GenerateRequest, Part, Role};
 
-/// Instructions in the last user message for the simulator. Every part is optional.
+/// Instructions of a prompt for the simulator. Every part is optional.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Script {
-    /// Exact number of text tokens.
+    /// Number of text tokens, unless a limit of the request or of the simulator is lower.
     pub(super) tokens: Option<u64>,
     /// Delay before the first byte.
     pub(super) delay: Duration,
-    /// Delay between two events.
+    /// Delay between two content events or audio chunks, or poll interval of a job.
     pub(super) pace: Duration,
     /// Number of reasoning tokens.
     pub(super) reason: u64,
     /// Tool calls to make.
     pub(super) tools: Vec<ScriptedCall>,
-    /// Error with which the call ends.
+    /// Error with which the call ends, or the stream if the script cuts it.
     pub(super) error: Option<ErrorCode>,
     /// Position at which the stream breaks off.
     pub(super) cut: Option<Cut>,

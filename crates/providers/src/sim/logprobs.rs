@@ -1,4 +1,4 @@
-//! Log probabilities in OpenAI's format, with constant values.
+//! Log probabilities in OpenAI's format. The values depend only on the rank.
 
 use serde_json::{Value, json};
 

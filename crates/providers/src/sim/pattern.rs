@@ -1,4 +1,5 @@
-//! Generates the shortest text that matches a regular expression, or a longer one.
+//! Generates a text that matches a regular expression, with as few repetitions as the minimum
+//! length allows.
 
 use regex_syntax::Parser;
 use regex_syntax::hir::{Class, Hir, HirKind};
@@ -6,9 +7,9 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 /// Length in bytes above which the generation of a text fails.
 const MAX_CHARS: usize = 4_096;
 
-/// Returns a text that matches the pattern and has at least `min` and at most `max` characters, as
-/// far as repetitions allow this. A different `variant` selects a different text, if possible.
-/// `None` for an unsupported pattern.
+/// Returns a text that matches the pattern and has at least `min` and at most `max` characters. A
+/// different `variant` selects a different text, if possible. `None` if the pattern is unsupported
+/// or no such text was found.
 pub(super) fn matching(pattern: &str, min: usize, max: usize, variant: usize) -> Option<String> {
     let hir = Parser::new().parse(pattern).ok()?;
     // Without `$`, any text may follow the match.

@@ -17,8 +17,8 @@ const OPTIONAL_DEPTH: u32 = 4;
 /// Maximum depth of nested schemas, including references and combinations.
 const MAX_DEPTH: u32 = 64;
 
-/// Returns a value that matches the schema, or `None` if none was found. Longer texts in the value
-/// use the words of `user_text`.
+/// Returns a value that matches the schema, or `None` if none was found. Properties named `title`
+/// and longer texts consist of words of `user_text`.
 pub(super) fn sample(schema: &Value, user_text: &str) -> Option<Value> {
     let mut sampler = Sampler {
         root: schema,
@@ -163,8 +163,8 @@ impl Sampler<'_> {
         }
     }
 
-    /// Returns a value of the first option that has one. At depth, options without nested values
-    /// are tried first.
+    /// Returns a value of the first option that has one. From [`OPTIONAL_DEPTH`] on, options
+    /// without nested schemas are tried first.
     fn one_of(
         &mut self,
         common: &Map<String, Value>,
@@ -219,7 +219,7 @@ impl Sampler<'_> {
             }
             let mut inside = position.below();
             inside.variant = position.variant;
-            // Titles also use the words of the message.
+            // A property named `title` consists of words of the user message.
             let title = property.as_object().filter(|_| name == "title");
             let title = title.and_then(|property| text::title(property, self.user_text));
             match title.or_else(|| self.value(property, inside)) {
@@ -322,7 +322,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// Returns the type that the keywords of an untyped schema imply.
+/// Returns the type that the keywords of an untyped schema imply; `string` by default.
 fn implied_type(schema: &Map<String, Value>) -> &'static str {
     const SIGNS: &[(&str, &[&str])] = &[
         (

@@ -1,6 +1,6 @@
 //! Speech of the simulator, synthesized by espeak-ng, and transcripts. A simulated audio file
-//! contains its text, which is the transcript. For other recordings, only the duration is known.
-//! The spoken text may contain a script, as may the prompt of a transcription.
+//! contains its text, which is the transcript. The transcript of any other recording states only
+//! the duration. The spoken text may contain a script, as may the prompt of a transcription.
 
 use std::time::Duration;
 

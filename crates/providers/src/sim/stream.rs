@@ -67,7 +67,8 @@ struct Run {
 }
 
 impl Run {
-    /// Delays content events, but not the start event or the reports at the end.
+    /// Delays each content event except the first. The start event and the reports at the end are
+    /// not delayed.
     async fn wait(&mut self, step: &Step) {
         let is_content = matches!(step, Step::Event(event) | Step::Finish(event) if event.is_content());
         let is_first = is_content && std::mem::take(&mut self.is_first);
@@ -129,7 +130,7 @@ impl Run {
     }
 }
 
-/// Returns the error of a cut stream. It must not count against the simulator's health.
+/// Returns the error of a cut stream. Like every simulated error, it does not count towards health.
 fn broken_off(code: ErrorCode) -> UpstreamError {
     let error = failure::requested(code);
     UpstreamError {
@@ -196,7 +197,7 @@ impl Iterator for Steps {
     }
 }
 
-/// Steps with a scripted failure as the last step.
+/// Steps of a response. If the script cuts the stream, the last step is a failure.
 struct CutSteps {
     steps: Steps,
     cut: Option<(Cut, ErrorCode)>,

@@ -144,8 +144,8 @@ pub(super) fn hash(parts: &[&[u8]]) -> u64 {
     parts.iter().fold(0xCBF2_9CE4_8422_2325, of_part)
 }
 
-/// Hashes of the handles of jobs that were cancelled while running. They are stored only in this
-/// process.
+/// Hashes of the handles of jobs that were cancelled while running: the newest [`MAX_CANCELLED`] of
+/// this process.
 #[derive(Debug, Default)]
 pub(super) struct Cancelled {
     handles: Mutex<VecDeque<u64>>,
@@ -171,7 +171,7 @@ pub(super) struct StoredImage(String);
 
 impl StoredImage {
     /// Shrinks an image so that its longer side has at most `longest` pixels and its file at most
-    /// `max` bytes. The file of an image of 16 pixels or less may be larger.
+    /// `max` bytes. The file may be larger if the longer side has at most 16 pixels.
     pub(super) fn shrunk(image: &Image, longest: u32, max: usize) -> Result<Self, UpstreamError> {
         let has_transparency = image
             .rgba()

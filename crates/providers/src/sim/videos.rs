@@ -46,7 +46,7 @@ struct VideoJob {
     audio: bool,
     /// First frame of the video, if given.
     first: Option<StoredImage>,
-    /// Reference image, if given.
+    /// First reference image, if given and if the video has no first frame.
     reference: Option<StoredImage>,
     /// Whether to remove the banner of another video from the first frame.
     #[serde(default)]
@@ -196,7 +196,7 @@ impl VideoJob {
         })
     }
 
-    /// Returns the number of images of the video.
+    /// Returns the number of images of a video that has no first frame.
     fn count(&self) -> usize {
         let stills = u128::from(self.duration_ms)
             .div_ceil(STILL_DURATION.as_millis())

@@ -1,5 +1,6 @@
-//! Requests to Stripe. The idempotency key of every POST is derived from its purpose, so that a
-//! repeated request has no second effect if the first response was lost.
+//! Requests to Stripe. Requests that create a customer, a Checkout session or a charge have an
+//! idempotency key derived from the account, top-up or subscription. A repeated request therefore
+//! has no second effect if the first response was lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +56,7 @@ struct Subscription {
     status: String,
     #[serde(default)]
     cancel_at_period_end: bool,
-    /// End date of the subscription, which the customer portal sets instead of
+    /// End date of the subscription in Unix seconds, which the customer portal sets instead of
     /// `cancel_at_period_end`.
     cancel_at: Option<i64>,
     #[serde(default)]
@@ -83,7 +84,7 @@ struct Refused {
     error: Refusal,
 }
 
-/// Machine-readable fields of an error. Its message is ignored.
+/// Machine-readable fields of an error. The message is ignored.
 #[derive(Deserialize)]
 struct Refusal {
     #[serde(rename = "type")]
@@ -189,7 +190,7 @@ impl Client {
                 "line_items[0][price_data][product_data][name]",
                 checkout.title.clone(),
             ),
-            // Every invoice inherits this metadata.
+            // Every invoice of the subscription contains a copy of this metadata.
             item("subscription_data[metadata][subscription]", id.clone()),
         ];
         let page: Page = self.post("/v1/checkout/sessions", &id, &form).await?.done()?;
@@ -324,7 +325,7 @@ impl Client {
         let key = charge.top_up.to_string();
         match self.post::<Intent>("/v1/payment_intents", &key, &form).await? {
             Answer::Done(intent) => outcome(intent, charge.top_up),
-            // The card was declined, or needs confirmation by its owner.
+            // The card was declined, or its owner must confirm the payment.
             Answer::Refused { status: 402, refusal } => Ok(ChargeOutcome::Declined {
                 why: refusal.word().unwrap_or_else(|| "declined".to_owned()),
             }),
@@ -411,7 +412,8 @@ impl<T> Answer<T> {
 }
 
 impl Refusal {
-    /// Returns the most specific code of the error, if it is a word of at most 64 characters.
+    /// Returns the most specific code of the error: the decline code, the code or the type. `None`
+    /// if it is not a word of at most 64 lower-case letters, digits and underscores.
     fn word(&self) -> Option<String> {
         let code = self.decline_code.as_ref().or(self.code.as_ref());
         let is_word = |word: &&String| {
@@ -490,8 +492,8 @@ fn outcome(intent: Intent, top_up: TopUpId) -> Result<ChargeOutcome, PaymentErro
     }
 }
 
-/// Returns the error of an unreadable response. The request may have had an effect, so the error is
-/// transient and the request is repeated.
+/// Returns the error of an unreadable response. The error is transient, because the request may
+/// have had an effect and can be repeated.
 fn unreadable(what: &str) -> PaymentError {
     PaymentError {
         is_transient: true,

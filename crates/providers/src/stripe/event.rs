@@ -1,6 +1,6 @@
 //! Parses Stripe's events (docs.stripe.com/webhooks, docs.stripe.com/api/events). Only the object
-//! of an event is read, and only fields that Stripe sets. Amounts are never read from metadata,
-//! which others can set.
+//! of an event is read. Ids of the gateway are read from metadata and references, but amounts only
+//! from fields that Stripe itself sets.
 
 use std::str::FromStr;
 
@@ -12,8 +12,8 @@ use sha2::Sha256;
 use tollgate_types::{Currency, Money, SubscriptionId, Timestamp, TopUpId};
 use tollgate_upstream::{EventError, Paid, PaymentEvent, PlanInvoice, PlanReference};
 
-/// Maximum difference between a signature's time and the current time, in seconds. It prevents
-/// replays of old events.
+/// Maximum difference between a signature's time and the current time, in seconds. The limit
+/// prevents replays of old events.
 const TOLERANCE: u64 = 300;
 
 #[derive(Deserialize)]
@@ -157,8 +157,8 @@ struct NamedSubscription {
     metadata: Option<Metadata>,
 }
 
-/// Checks that the body was signed with the secret, and that the signature's time differs from the
-/// current time by at most [`TOLERANCE`] seconds.
+/// Checks that the body was signed with the secret, and that the signature's time differs from
+/// `now` by at most [`TOLERANCE`] seconds.
 pub(super) fn check_signature(
     secret: &SecretString,
     header: Option<&str>,
@@ -206,7 +206,8 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     (digits.len() == 64).then(|| digits.chunks(2).map(byte).collect())?
 }
 
-/// Parses an event whose signature was checked.
+/// Parses an event whose signature was checked. Events that the gateway does not process become
+/// [`PaymentEvent::Other`].
 pub(super) fn read(body: &[u8]) -> Result<PaymentEvent, EventError> {
     let event: Event<'_> = serde_json::from_slice(body).map_err(malformed)?;
     let object = event.data.object.get();
@@ -280,7 +281,8 @@ pub(super) fn read(body: &[u8]) -> Result<PaymentEvent, EventError> {
 }
 
 impl Session {
-    /// Returns the subscription that the session started, if the gateway created it.
+    /// Returns the subscription that the session started; `None` if the session was not created for
+    /// a subscription of the gateway.
     fn plan(&self) -> Option<PlanReference> {
         Some(PlanReference {
             subscription: Some(own_id(self.client_reference_id.as_deref())?),
@@ -312,7 +314,7 @@ impl Intent {
         own_id(self.metadata.top_up.as_deref())
     }
 
-    /// Returns the received amount, if the event contains one.
+    /// Returns the received amount; `None` if the amount or the currency is absent or invalid.
     pub(super) fn received(&self) -> Option<Money> {
         let amount = self.amount_received.filter(|amount| *amount >= 0)?;
         let currency = currency(self.currency.as_deref()).ok()?;
@@ -321,8 +323,8 @@ impl Intent {
 }
 
 impl Invoice {
-    /// Returns the subscription period of the invoice, if it is for a subscription. Prorated lines
-    /// belong to the period of another invoice.
+    /// Returns the subscription period of the invoice; `None` if the invoice is not for a
+    /// subscription period. Ignores prorated lines, whose period belongs to another invoice.
     pub(super) fn of_plan(self) -> Result<Option<PlanInvoice>, EventError> {
         let parent = self.parent.and_then(|parent| parent.subscription_details);
         let details = parent.or(self.subscription_details).unwrap_or_default();

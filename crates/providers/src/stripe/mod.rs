@@ -34,7 +34,7 @@ pub struct StripeSettings {
     pub secret_key: SecretString,
     /// Signing secret of the webhook endpoint, `whsec_…`.
     pub webhook_secret: SecretString,
-    /// Timeout of a request.
+    /// Maximum wait for the headers and for each chunk of a response.
     pub timeout: Duration,
 }
 
@@ -51,7 +51,8 @@ impl fmt::Debug for Stripe {
 }
 
 impl Stripe {
-    /// Builds the adapter. It does not connect yet.
+    /// Builds the adapter without connecting to Stripe. Returns an error if the base URL is
+    /// unencrypted and not on this machine.
     pub fn new(settings: StripeSettings, http: Arc<HttpClient>) -> Result<Self, EndpointError> {
         let base = BaseUrl::parse(&settings.base_url)?;
         if !base.is_secure() && !base.is_local() {

@@ -1,5 +1,4 @@
-//! Tests of the adapter against a server that speaks Stripe's API, and of events with their
-//! signatures.
+//! Tests of the adapter against a server that implements Stripe's API, and tests of signed events.
 
 use serde_json::{Value, json};
 use tollgate_testkit::upstream::{Card, FakeUpstream, Reply};
@@ -11,7 +10,7 @@ use crate::http::HttpSettings;
 
 const KEY: &str = "sk_test_c4n4ry";
 const SECRET: &str = "whsec_c4n4ry";
-/// Current time: 2026-11-22 in Unix seconds.
+/// Current time of the tests in Unix seconds: 2026-11-22T00:00:00Z.
 const NOW: i64 = 1_795_305_600;
 
 async fn service() -> (FakeUpstream, Stripe) {
@@ -186,8 +185,8 @@ fn keys_are_not_sent_over_plain_http() {
     assert!(error.to_string().contains("not https"), "{error}");
 }
 
-/// The signature is an example of Stripe's own libraries: body `{"a":1}`, secret `whsec_test`, time
-/// 1492774577.
+/// The signature is an example from Stripe's own libraries: body `{"a":1}`, secret `whsec_test`,
+/// time 1492774577.
 #[test]
 fn signatures_are_those_of_the_service() {
     let check = |header: &str, body: &str, now: i64| {
@@ -473,7 +472,7 @@ async fn plan_course_changes_until_it_has_ended() {
     assert!(!stripe.is_invoice_payment("pi_nobody").await.unwrap());
 }
 
-/// Returns an invoice in two API versions, which store the subscription in different fields.
+/// Returns an invoice in two API versions, which store the subscription id in different fields.
 fn invoices(own: Option<&str>) -> [Value; 2] {
     let metadata = own.map_or(json!({}), |own| json!({"subscription": own}));
     let period = json!({"start": NOW, "end": NOW + 86_400});

@@ -21,7 +21,7 @@ const EARLY_RENEWAL_INTERVAL: Duration = Duration::from_secs(30);
 /// Minimum time between renewals of rejected tokens, so that a permanent rejection does not cause a
 /// renewal for every call.
 const FORCED_RENEWAL_INTERVAL: Duration = Duration::from_secs(60);
-/// Maximum time to wait for a token.
+/// Maximum duration of a token request.
 const MAX_TOKEN_WAIT: Duration = Duration::from_secs(10);
 
 /// An access token.
@@ -52,7 +52,7 @@ pub(crate) struct TokenCache {
     renewal: Mutex<Renewal>,
 }
 
-/// State of the renewal attempts. The holder of the lock may start the next one.
+/// State of the renewal attempts. Only the holder of the lock may start an attempt.
 #[derive(Debug, Default)]
 struct Renewal {
     failure: Option<TokenError>,
@@ -103,7 +103,8 @@ impl TokenCache {
         }
     }
 
-    /// Returns a replacement of a rejected token. `None` if the last such renewal was less than
+    /// Returns a replacement of a rejected token: the current token if it is a different one,
+    /// otherwise a new token. `None` if the last renewal of a rejected token started less than
     /// [`FORCED_RENEWAL_INTERVAL`] ago.
     pub(crate) async fn replace_refused(
         &self,

@@ -43,7 +43,7 @@ pub enum Identity {
 #[derive(Debug)]
 pub(crate) struct Issued {
     pub(crate) secret: SecretString,
-    /// Time from now until expiry.
+    /// Lifetime that the server reported, at most [`MAX_TOKEN_LIFETIME_SECONDS`].
     pub(crate) lifetime: Duration,
 }
 

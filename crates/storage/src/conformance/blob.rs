@@ -11,7 +11,7 @@ use super::samples::kind;
 use crate::blob::{collect, probe, whole};
 use crate::{BlobContent, BlobKey, BlobStore, StorageError, StorageErrorKind};
 
-/// Opens the store under test.
+/// Opener of the store under test.
 #[derive(Clone)]
 pub struct Blobs {
     open: Arc<dyn Fn() -> Arc<dyn BlobStore> + Send + Sync>,
@@ -69,7 +69,7 @@ async fn is_absent(store: &dyn BlobStore, key: BlobKey) -> bool {
     store.length(key).await.unwrap().is_none() && store.get(key, None).await.unwrap().is_none()
 }
 
-/// Checks that an object is read back verbatim, also after the store is reopened.
+/// Checks that an object is read back verbatim, even after the store is reopened.
 pub async fn put_then_read(blobs: Blobs) {
     let (key, text) = (key(1, u128::MAX), text(70_000));
     let put = blobs.open().put(key, whole(text.clone()), 70_000).await;
@@ -214,7 +214,7 @@ pub async fn dropped_put_leaves_nothing(blobs: Blobs) {
     store.put(key(1, 1), whole("text"), MAX_BYTES).await.unwrap();
 }
 
-/// Checks that a deleted object is gone and can be deleted again. Its key can be reused.
+/// Checks that a deleted object no longer exists and can be deleted again. Its key can be reused.
 pub async fn deleted_twice(blobs: Blobs) {
     let store = blobs.open();
     for text in ["first", "second"] {

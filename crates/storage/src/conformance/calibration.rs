@@ -149,7 +149,7 @@ pub async fn listed_in_pages(factory: Factory) {
 }
 
 /// Checks that the quota covers all models of an account. A rejected calibration uses no version; a
-/// deleted one frees its place.
+/// deleted one no longer counts.
 pub async fn quota_is_enforced(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);

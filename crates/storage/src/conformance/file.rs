@@ -161,7 +161,7 @@ pub async fn quota_is_enforced(factory: Factory) {
     assert_eq!(used, FileUse { files: 2, bytes: 25 });
 }
 
-/// Checks that, of concurrent inserts, only one uses the last place in the quota.
+/// Checks that, of concurrent inserts, only one uses the rest of the quota.
 pub async fn concurrent_inserts_respect_the_quota(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;

@@ -78,7 +78,7 @@ pub async fn answer_is_replayed_for_the_same_request(factory: Factory) {
     assert_eq!(take(&storage, claim(account, 4)).await, answered);
 }
 
-/// Checks that a released key can be claimed again, also for another request, and that only the
+/// Checks that a released key can be claimed again, even for another request, and that only the
 /// owner of a claim can release it.
 pub async fn released_key_is_claimed_anew(factory: Factory) {
     let storage = factory.open().await;

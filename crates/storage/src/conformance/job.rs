@@ -351,8 +351,8 @@ pub async fn leased_by_one_at_a_time(factory: Factory) {
     );
 }
 
-/// Checks that a death counts if the process worked on the job; beyond two deaths, only if it
-/// worked on no other job.
+/// Checks that a death counts if the process worked on the job; beyond two deaths, only if the
+/// process worked on no other job.
 pub async fn deaths_count_while_working(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;

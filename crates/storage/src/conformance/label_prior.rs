@@ -11,7 +11,7 @@ fn prior(provider: &str, model: &str, prior: &str) -> StoredLabelPrior {
     }
 }
 
-/// Checks that the last saved prior of each provider and model is returned, also after reopening.
+/// Checks that the last saved prior of each provider and model is returned, even after reopening.
 pub async fn last_save_wins(factory: Factory) {
     let storage = factory.open().await;
     assert_eq!(storage.label_priors.all().await.unwrap(), []);

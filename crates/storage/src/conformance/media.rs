@@ -110,8 +110,8 @@ pub async fn retention_is_extended_within_bounds(factory: Factory) {
     assert_eq!(extended.unwrap(), None);
 }
 
-/// Checks that expired objects are listed, oldest first, until their bytes are deleted. Then a
-/// tombstone remains.
+/// Checks that expired objects are listed, oldest first, until their bytes are deleted, and that
+/// their rows remain afterwards.
 pub async fn forgotten_leaves_a_tombstone(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;

@@ -16,7 +16,7 @@ pub(super) fn member(number: u128, owner: u128, role: MemberRole) -> Member {
     }
 }
 
-/// Checks that members belong to one account; an address is unique within it.
+/// Checks that members belong to one account; an address is unique within its account.
 pub async fn added_then_listed(factory: Factory) {
     let storage = factory.open().await;
     for number in [1, 2] {

@@ -263,8 +263,8 @@ pub async fn denied_in_a_new_week_opens_nothing(factory: Factory) {
     assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// Checks that a call that ends after its week is charged by its frozen terms; its unused allowance
-/// becomes breakage.
+/// Checks that a call that ends after its week is charged by the terms of its hold; its unused
+/// allowance becomes breakage.
 pub async fn rest_of_a_closed_week_is_breakage(factory: Factory) {
     let storage = factory.open().await;
     let (id, plan) = with_plan(&storage, 1, 50).await;

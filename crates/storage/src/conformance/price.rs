@@ -102,8 +102,8 @@ fn of_model(model: &str, version: u64, input: i64) -> PriceRecord {
     }
 }
 
-/// Checks that the last activated version is active, also if it was active before; the history has
-/// every change.
+/// Checks that the last activated version is active, even if it was active before, and that the
+/// history has every change.
 pub async fn newest_change_is_active(factory: Factory) {
     let storage = factory.open().await;
     let prices = &storage.prices;

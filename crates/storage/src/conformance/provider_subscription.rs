@@ -109,7 +109,7 @@ pub async fn written_then_read(factory: Factory) {
     assert_eq!(pending, [2], "the first is paid, and the third has no page");
 }
 
-/// Checks that a subscription is paid by one subscription of the provider, also after a failure,
+/// Checks that a subscription is paid by one subscription of the provider, even after a failure,
 /// and that a repeated change has no effect.
 pub async fn paid_by_one_provider_subscription(factory: Factory) {
     let storage = factory.open().await;

@@ -55,7 +55,7 @@ async fn sums(storage: &Storage, account: AccountId) -> [i64; 3] {
 }
 
 /// Checks that refunded credits become a lot that never expires and is spent last. The usage row
-/// shows the refund, and revenue stays.
+/// shows the refund, and the revenue stays unchanged.
 pub async fn charge_becomes_a_lot(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;

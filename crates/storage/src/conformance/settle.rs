@@ -77,7 +77,7 @@ pub async fn void_releases_the_whole_hold(factory: Factory) {
     assert_eq!(ledger.usage[0].outcome, Outcome::UpstreamError);
 }
 
-/// Checks that a charge above the hold is cut to it; the caller never pays more than was held.
+/// Checks that a charge above the held amount is reduced to that amount.
 pub async fn charge_is_cut_to_the_hold(factory: Factory) {
     let (resolution, legs, ledger) = resolve(&factory, |settlement| settlement.charge = nanos(31)).await;
     assert_eq!((resolution.charge, resolution.available), (nanos(30), nanos(70)));

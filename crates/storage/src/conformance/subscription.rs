@@ -298,8 +298,8 @@ pub async fn cancel_and_resume(factory: Factory) {
     assert_eq!(kind(end), StorageErrorKind::Conflict, "it is wanted");
 }
 
-/// Checks that when a subscription ends, the rest of its week becomes breakage, and it gives no
-/// allowance.
+/// Checks that the rest of the open week becomes breakage when the subscription ends, and that an
+/// ended subscription gives no allowance.
 pub async fn end_moves_the_allowance_to_breakage(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 40).await;

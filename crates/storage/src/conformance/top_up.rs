@@ -86,7 +86,8 @@ pub async fn written_then_read(factory: Factory) {
     assert_eq!(page(Some(one), Some(3), 9).await, [1]);
 }
 
-/// Checks that a top-up is paid once, also after a failure, and returns no more than was paid.
+/// Checks that a top-up is paid once, even after a failure, and that no more money is returned than
+/// was paid.
 pub async fn paid_once(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 1).await;

@@ -22,7 +22,7 @@ fn address(number: u128) -> Vec<u8> {
     format!("https://example.com/{number}").into_bytes()
 }
 
-/// Accepts such a job and cancels it: its delivery is due from this second.
+/// Accepts a job with a webhook and cancels the job: its delivery is due from this second.
 async fn ended(storage: &Storage, number: u128, account: AccountId, seconds: u64) {
     accept_as(storage, with_webhook(number), account).await;
     let cancelled = storage

@@ -348,8 +348,8 @@ async fn serves(client: &Client, key: &str) -> bool {
     response.is_ok_and(|response| response.is_some_and(|response| response.whole && response.status == 200))
 }
 
-/// Creates three accounts with ample credits, one that runs out of credits, one with nearly none,
-/// and one with a plan. The last of the first three has a low request limit.
+/// Creates two accounts with ample credits, one that runs out of credits, one with nearly none, one
+/// with a plan, and one with ample credits and a low request limit.
 async fn accounts(gateway: &Gateway) -> Vec<Account> {
     let mut accounts = Vec::new();
     for (granted, allowance) in [

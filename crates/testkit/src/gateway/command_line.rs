@@ -43,7 +43,7 @@ pub struct Key {
 /// A balance in nano-credits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Balance {
-    /// Spendable nano-credits.
+    /// Available nano-credits, without held credits and allowances.
     pub credits: i64,
     /// Nano-credits held for running calls.
     pub held: i64,

@@ -276,7 +276,7 @@ impl Gateway {
         self.command_line().run(&command).await;
     }
 
-    /// Returns the spendable and held credits of an account.
+    /// Returns the available and held credits of an account.
     pub async fn balance(&self, account: &str) -> Balance {
         self.command_line().balance(account).await
     }

@@ -25,7 +25,7 @@ pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Waits for a future, at most until the deadline.
+/// Waits for a future. Panics if it takes longer than [`DEADLINE`].
 pub(super) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
     let result = tokio::time::timeout(DEADLINE, future).await;
     result.unwrap_or_else(|_| panic!("timed out: {what}"))

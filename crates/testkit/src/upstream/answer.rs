@@ -128,7 +128,7 @@ impl Answer {
         self
     }
 
-    /// Names another model in the answer than the requested one, as providers do for dated
+    /// Names a model other than the requested one in the answer, as providers do for dated
     /// versions.
     pub fn as_model(mut self, model: &str) -> Self {
         self.model = Some(model.to_owned());
@@ -166,7 +166,7 @@ impl Answer {
     }
 }
 
-/// Splits text into tokens. Joined, the tokens are the same text.
+/// Splits text into tokens. The joined tokens equal the text.
 pub(super) fn tokens_of(text: &str) -> Vec<String> {
     const LONGEST: usize = 8;
     let mut tokens: Vec<String> = Vec::new();

@@ -340,7 +340,8 @@ fn results(made: &Batched) -> (String, String) {
     (output, errors)
 }
 
-/// Returns the text of the last message.
+/// Returns the text of the last message, or of `input` if there are no messages. Of several parts,
+/// only the first is read.
 fn last_prompt(body: &Value) -> String {
     let last = body["messages"].as_array().and_then(|messages| messages.last());
     let content = last.map_or(&body["input"], |message| &message["content"]);

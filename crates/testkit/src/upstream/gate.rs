@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A gate starts closed. Once opened, it stays open. Clones share the same gate.
+/// A gate that delays a reply. It is closed at first. Once opened, it stays open. Clones share the
+/// same gate.
 #[derive(Debug, Clone)]
 pub struct Gate(Arc<watch::Sender<bool>>);
 

@@ -244,8 +244,8 @@ impl Script {
         self.change(|state| state.decisions.reply(request))
     }
 
-    /// Whether the request has the required key or token. The key may be in any of the usual
-    /// headers.
+    /// Whether the request has the required key or token, or needs none. The key may be in any of
+    /// the usual headers.
     pub fn admits(&self, request: &ReceivedRequest) -> bool {
         let state = self.state();
         if let Some(server) = &state.tokens {

@@ -269,7 +269,8 @@ impl StripeServer {
         Ok(object)
     }
 
-    /// Pays for a session on its page, and saves a card that always pays.
+    /// Pays for a session on its page. Saves a card that always pays if the customer has no card
+    /// yet.
     pub(super) fn pay(&mut self, session: usize) -> Value {
         let id = self.id("pi");
         let session = &mut self.sessions[session];

@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
-/// Maximum number of `$ref` references to follow.
+/// Maximum number of nested schemas to read, including the outermost schema. Each `$ref`, `allOf`,
+/// `anyOf` or `oneOf` step adds one.
 const MAX_HOPS: u32 = 8;
 
 /// Returns the values of an enumeration or a boolean, including null if the schema allows it.
-/// `None` for other schemas. Follows references within `root`, which schema generators use for
-/// named enumerations.
+/// `None` for other schemas and beyond [`MAX_HOPS`]. Follows references within `root`, which schema
+/// generators use for named enumerations.
 pub(super) fn values(schema: &Value, root: &Value) -> Option<Vec<Value>> {
     within(schema, root, MAX_HOPS)
 }

@@ -161,7 +161,7 @@ async fn timestamps_that_a_model_does_not_report_are_refused() {
         Some("response_format"),
     );
     assert_eq!(scene.upstream.request_count(), 0);
-    // For this model, only the response shows that it has no timestamps.
+    // Only the response of this model shows that the model returns no timestamps.
     scene
         .upstream
         .push(Reply::body(200, "application/json", r#"{"text": "Hello"}"#));

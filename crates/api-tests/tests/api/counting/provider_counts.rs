@@ -373,8 +373,8 @@ async fn documents_by_url_are_fetched_and_counted() {
         bounds.push(tokens);
     }
     assert_eq!(bounds[1] - bounds[0], 4_000, "in base64");
-    // A document that cannot be fetched is refused with its place in the request. Nothing is
-    // fetched for an account that could not pay for the call.
+    // A request with a document that cannot be fetched is refused. The error names the position of
+    // the document. Nothing is fetched for an account that could not pay for the call.
     let count = async |key: &str, url: &str| {
         let body = naming(NATIVE, url);
         scene.client().post_json(MESSAGES, key, &body).await
@@ -392,7 +392,7 @@ async fn documents_by_url_are_fetched_and_counted() {
     let response = count(&key.secret, &at("/a.pdf")).await;
     assert_refused(&response, 402, "insufficient_credits", None);
     assert_eq!(scene.upstream.request_count(), before + 1);
-    // Such an account can count a request without URLs.
+    // An account that could not pay for the call can count a request without URLs.
     let response = scene
         .client()
         .post_json(MESSAGES, &key.secret, &messages(NATIVE, json!({})))

@@ -170,7 +170,7 @@ async fn draining_a_stream_has_a_time_limit() {
     }
 }
 
-/// The gateway closes the upstream connection immediately, unless the provider's settings say
+/// The gateway closes the upstream connection immediately, unless the provider's settings specify
 /// otherwise. The received output is charged by estimate.
 #[tokio::test]
 async fn a_self_hosted_upstream_is_stopped() {

@@ -120,7 +120,8 @@ async fn a_background_response_can_be_polled() {
     }
 }
 
-/// A provider that uses the format does not receive `background`; its answer is marked as one.
+/// A provider that uses the format does not receive `background`; its answer is marked as a
+/// background response.
 #[tokio::test]
 async fn a_native_provider_is_called_without_background() {
     let scene = scene().await;

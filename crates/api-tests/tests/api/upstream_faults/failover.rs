@@ -46,7 +46,7 @@ fn reply(name: &str) -> Reply {
 }
 
 /// Sends a call with this fault at the first upstream. Returns the response and the number of
-/// requests to each.
+/// requests to each upstream.
 async fn ask(
     scene: &Scene,
     second: &FakeUpstream,

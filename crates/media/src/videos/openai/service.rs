@@ -19,7 +19,7 @@ use crate::videos::generator::{KIND, Params};
 use crate::videos::service;
 
 pub(super) const ENDPOINT: &str = "/v1/videos";
-/// Number of jobs that are read in one query.
+/// Maximum number of jobs that are read in one query.
 const PAGE_SIZE: u32 = 100;
 
 /// Accepts the job of a new video.
@@ -77,8 +77,8 @@ pub(super) async fn find(state: &MediaState, account: AccountId, id: &str) -> Re
     }
 }
 
-/// Lists the videos that were not deleted. The store lists jobs newest first, so a list with the
-/// oldest first reads all jobs of the last 30 days.
+/// Lists the videos that were not deleted. The store lists jobs newest first, so a list in
+/// ascending order reads all stored video jobs that are newer than `after`.
 pub(super) async fn list(
     state: &MediaState,
     caller: &Caller,
@@ -161,7 +161,8 @@ pub(super) async fn delete(state: &MediaState, caller: &Caller, id: &str) -> Res
     })
 }
 
-/// Returns the output of a completed job; `None` if it is no longer stored.
+/// Returns the output of a completed job; `None` if the job is not completed or the output is no
+/// longer stored.
 pub(super) async fn output_media(state: &MediaState, job: &Job) -> Result<Option<Media>, Error> {
     let Some(sealed) = job.result.as_ref().filter(|_| job.status == JobStatus::Completed) else {
         return Ok(None);
@@ -281,7 +282,8 @@ fn error(job: &Job) -> Option<VideoError> {
     }
 }
 
-/// Returns the error for a video without content, because it is not completed yet or has failed.
+/// Returns the error for a video that has no content, because the video is not completed yet or its
+/// generation failed.
 pub(super) fn not_available(job: &Job) -> Error {
     match job.status.is_terminal() {
         false => {

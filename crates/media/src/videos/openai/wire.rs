@@ -44,7 +44,8 @@ pub struct Video {
     pub object: &'static str,
     /// Model, as named in the request.
     pub model: String,
-    /// Status of the generation: `queued`, `in_progress`, `completed` or `failed`.
+    /// Status of the generation: `queued`, `in_progress`, `completed` or `failed`. Cancelled and
+    /// expired jobs count as `failed`.
     #[schema(value_type = String)]
     pub status: &'static str,
     /// Progress in percent; 0 if it is unknown.
@@ -53,8 +54,8 @@ pub struct Video {
     pub created_at: i64,
     /// End time of the job, in seconds since the Unix epoch; null until the job has ended.
     pub completed_at: Option<i64>,
-    /// Time until which the content is at least available, in seconds since the Unix epoch; null
-    /// until the video is completed.
+    /// Earliest time at which the content may be deleted, in seconds since the Unix epoch; null for
+    /// videos that are not completed.
     pub expires_at: Option<i64>,
     /// Dimensions in pixels, such as `1280x720`.
     pub size: String,

@@ -1,5 +1,5 @@
-//! Tests of the adapter against a server that speaks ComfyUI's protocol, with the workflows in this
-//! folder.
+//! Tests of the adapter against a server that implements ComfyUI's API, with the workflows in the
+//! folder `workflows`.
 
 use serde_json::{Value, json};
 use tempfile::tempdir;
@@ -39,8 +39,7 @@ async fn a_graph_is_filled_and_queued() {
         (&json!(text), &json!("blurry, people"))
     );
 
-    // Without a scripted seed, each key has a different seed, and the same key always has the same
-    // one.
+    // Without a seed in the call, the seed depends only on the idempotency key.
     let mut seeds = Vec::new();
     call.seed = None;
     for key in ["a", "b", "a"] {
@@ -298,8 +297,8 @@ fn invalid_workflow_folders_are_reported() {
     assert!(read_all(folder.path()).unwrap_err().contains("b.json"));
 }
 
-/// Jobs are polled even without progress messages. No message and no fault of the socket ends a
-/// job.
+/// Jobs are polled even without progress messages. Neither a message nor a fault of the socket ends
+/// a job.
 #[tokio::test]
 async fn jobs_are_polled_without_a_socket() {
     for (fault, expected) in [

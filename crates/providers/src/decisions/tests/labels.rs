@@ -78,7 +78,7 @@ async fn label_readings_match_true_probabilities() {
     }
 }
 
-/// The question ends where the label follows, so no provider may append text.
+/// The label follows the end of the question directly, so no provider may append text.
 #[tokio::test]
 async fn questions_are_sent_verbatim() {
     for (preset, source) in [

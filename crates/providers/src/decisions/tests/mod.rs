@@ -1,5 +1,5 @@
-//! Tests of draws and of recorded capabilities. Each provider runs against a server that speaks its
-//! protocol.
+//! Tests of draws and of recorded capabilities. Each provider runs against a server that implements
+//! the provider's API.
 
 mod labels;
 mod questions;
@@ -43,7 +43,8 @@ fn choice(text: &str, finish: FinishReason) -> Choice {
 #[test]
 fn answers_of_a_request_are_counted() {
     use FinishReason::{Length, Stop};
-    // Answers, maximum number to read, expected counts, others, unfinished.
+    // Answers, maximum number of answers to read, expected counts, other answers, unfinished
+    // answers.
     for (answers, asked, counts, others, unfinished) in [
         (&[("A", Stop)][..], 1, [1, 0], 0, 0),
         (&[("A", Stop), ("b", Length), ("no", Stop)], 3, [1, 1], 1, 0),

@@ -223,7 +223,7 @@ async fn failures_do_not_disable_native_questions() {
                 UpstreamErrorKind::Unavailable,
                 1,
             ),
-            // The upstream rejects these questions but accepts others.
+            // The upstream rejects the caller's question but accepts the probe.
             (
                 Reply::error(400, "invalid_value", "no"),
                 UpstreamErrorKind::Rejected,

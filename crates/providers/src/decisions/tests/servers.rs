@@ -69,7 +69,7 @@ pub(super) fn state(text: &str, media: &[StateMediaKind]) -> Arc<State> {
     })
 }
 
-/// Returns a question with these options. Each label stands for the option at its index.
+/// Returns a question with these options. Each label stands for the option at the same index.
 pub(super) fn asked(text: &str, labels: &[String], options: &[String]) -> LabelCall {
     let lines = labels.iter().zip(options);
     let lines: String = lines

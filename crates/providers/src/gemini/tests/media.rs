@@ -12,7 +12,7 @@ use tollgate_upstream::{
 
 const VEO: &str = "veo-3.1-generate-preview";
 
-/// Returns a call for two images, without the parameters that no model supports.
+/// Returns a call for two images, without the negative prompt, which no model supports.
 fn plain(model: &str) -> ImageCall {
     ImageCall {
         negative_prompt: None,
@@ -220,7 +220,7 @@ async fn vertex_returns_the_video_with_the_operation() {
     assert_eq!(body["parameters"]["generateAudio"], json!(true));
     assert_eq!(body["instances"][0]["video"]["bytesBase64Encoded"], json!("AAEC"));
     assert_eq!(body["parameters"].get("durationSeconds"), None);
-    // A rejected token is renewed during the poll.
+    // The first poll renews the rejected token.
     upstream.revoke_tokens();
     let Some(GenerationState::Completed(made)) = states(videos_of(&*provider), &handle).await.pop() else {
         panic!("it is made");

@@ -99,7 +99,8 @@ pub(crate) fn video_call(model: &str) -> VideoCall {
     }
 }
 
-/// Submits a call and returns its handle, which contains neither the key nor the host.
+/// Submits a call and returns the handle of the job. Panics if the handle contains the API key or
+/// the host.
 pub(crate) async fn submission<C: Sync>(
     media_provider: &dyn MediaProvider<C>,
     call: &C,
@@ -117,7 +118,7 @@ pub(crate) async fn submission<C: Sync>(
     }
 }
 
-/// Polls until the job ends and returns all states.
+/// Polls until the job ends and returns the state from each poll.
 pub(crate) async fn states<C: Sync>(
     media_provider: &dyn MediaProvider<C>,
     handle: &[u8],
@@ -210,7 +211,7 @@ pub(crate) async fn check_faults<C: Sync>(
     assert_eq!((upstream.media_submissions(), upstream.request_count()), (0, 1));
 }
 
-/// Returns the media provider of a provider.
+/// Function that returns a provider's media provider for one type of call.
 pub(crate) type MediaProviderOf<C> = fn(&dyn Provider) -> &dyn MediaProvider<C>;
 
 pub(crate) fn images_of(provider: &dyn Provider) -> &dyn MediaProvider<ImageCall> {
@@ -221,7 +222,7 @@ pub(crate) fn videos_of(provider: &dyn Provider) -> &dyn MediaProvider<VideoCall
     provider.videos().unwrap()
 }
 
-/// Returns the states as words, for tests that compare only these.
+/// Returns each state as a short text, without its content or error message.
 pub(crate) fn words(states: &[GenerationState]) -> Vec<String> {
     let word = |state: &GenerationState| match state {
         GenerationState::Waiting { ahead: Some(ahead) } => format!("waiting after {ahead}"),
@@ -239,7 +240,7 @@ pub(crate) fn words(states: &[GenerationState]) -> Vec<String> {
     states.iter().map(word).collect()
 }
 
-/// Checks the final state after each of these faults, and after a cancellation.
+/// Checks the states of a job with each of these faults. Cancels a job that would not end.
 pub(crate) async fn check_ends<C: Sync>(
     preset: &str,
     path: &str,

@@ -14,7 +14,7 @@ use crate::http::{RequestBody, Timeouts};
 use crate::openai_compatible::OpenAiCompatible;
 use crate::refusal;
 
-/// Returns the user message, for every endpoint that accepts messages.
+/// Returns the state and the question as one user message.
 pub(super) fn messages(call: &LabelCall) -> Value {
     if call.state.media.is_empty() {
         let text = format!("{}\n\n{}", call.state.text, call.question);
@@ -42,8 +42,8 @@ fn part_of(medium: &StateMedia) -> Value {
 }
 
 impl OpenAiCompatible {
-    /// Returns the members of every request: model, messages, output cap, temperature, and the
-    /// fields that disable thinking.
+    /// Returns the members that all chat requests share: model, messages, output cap, temperature,
+    /// and the fields that disable thinking.
     pub(super) fn base_body(&self, call: &LabelCall, tokens: u64) -> Map<String, Value> {
         let cap = match self.preset.cap_name {
             CapName::MaxCompletionTokens => "max_completion_tokens",

@@ -23,7 +23,7 @@ use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, RequestBody, Tim
 use crate::refusal;
 use vocabulary::VocabularyCache;
 
-/// Maximum number of labels of one reading by token ids, which may need several requests.
+/// Maximum number of labels of one reading by token ids. A reading may need several requests.
 const MAX_LABELS: usize = 255;
 /// Number of top tokens that a request to a completion endpoint requests.
 const COMPLETION_TOKENS: usize = 512;
@@ -102,8 +102,8 @@ impl DecisionsEndpoint {
         self.server.as_ref()
     }
 
-    /// Returns the endpoint for questions, if it can express the state and the model may support
-    /// it.
+    /// Returns the endpoint for questions, if its format can express the state and the model was
+    /// not found to lack the endpoint.
     fn native_questions(&self, model: &str, state: &State) -> Option<(&'static Questions, &Endpoint)> {
         let (row, endpoint) = (self.row.questions.as_ref()?, self.questions.as_ref()?);
         let is_able =
@@ -115,7 +115,7 @@ impl DecisionsEndpoint {
     /// found to lack it or it does not support the state's media.
     fn server_capability(&self, model: &str, state: &State) -> Option<Capability> {
         let kind = self.server.as_ref()?.kind;
-        // Only vLLM uses chat for this, which supports media.
+        // Only vLLM reports label probabilities in chat completions, which support media.
         let is_taken = kind == LabelServer::Vllm || state.media.is_empty();
         let capability = match kind {
             LabelServer::Vllm | LabelServer::Sglang => Capability::TokenIds,
@@ -124,7 +124,8 @@ impl DecisionsEndpoint {
         (is_taken && self.memory.may_have(model, capability)).then_some(capability)
     }
 
-    /// Returns the decision method of the server's own endpoints.
+    /// Returns the decision method of the server's own endpoints, under the conditions of
+    /// [`server_capability`](Self::server_capability).
     fn server_way(&self, model: &str, state: &State) -> Option<DecisionWay> {
         Some(match self.server_capability(model, state)? {
             Capability::TokenIds => DecisionWay::Logits { labels: MAX_LABELS },

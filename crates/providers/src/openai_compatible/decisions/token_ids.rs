@@ -1,5 +1,5 @@
-//! Labels by token ids: vLLM's chat completions and SGLang's `/generate`. Their probabilities are
-//! exact, however small they are.
+//! Labels by token ids: vLLM's chat completions and SGLang's `/generate`. Both report the exact
+//! probability of every label, even of an improbable one.
 
 use std::collections::HashMap;
 

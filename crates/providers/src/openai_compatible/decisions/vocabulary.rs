@@ -1,6 +1,6 @@
 //! Finds the labels that are single tokens of a model, and their token ids. Tokenize endpoints
-//! return only ids, so the text contains one spelling per line. The line end is its most frequent
-//! token, and separates the spellings in the response.
+//! return only ids, so the text contains one spelling per line. The line end is the text's most
+//! frequent token, and separates the spellings in the response.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use super::ServerEndpoints;
 use crate::openai_compatible::OpenAiCompatible;
 use crate::openai_compatible::presets::LabelServer;
 
-/// A label and the token ids of all its spellings.
+/// A label and the token ids of those of its spellings that are single tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LabelTokens {
     pub(super) label: String,
@@ -31,8 +31,8 @@ pub(super) struct ModelVocabulary {
 pub(super) struct VocabularyCache(Mutex<HashMap<String, Arc<ModelVocabulary>>>);
 
 impl ModelVocabulary {
-    /// Returns up to `number` labels, either all letters or all pairs, so that no label is a prefix
-    /// of another.
+    /// Returns up to `number` labels, either only letters or only pairs of letters, so that no
+    /// label is a prefix of another.
     pub(super) fn labels(&self, number: usize) -> Vec<String> {
         let found = match number <= self.letters.len() || self.pairs.len() <= self.letters.len() {
             true => &self.letters,
@@ -41,7 +41,7 @@ impl ModelVocabulary {
         found.iter().take(number).map(|one| one.label.clone()).collect()
     }
 
-    /// Returns the token ids of this label.
+    /// Returns the token ids of this label; `None` if the label is not a single token.
     pub(super) fn tokens(&self, label: &str) -> Option<&[u64]> {
         let mut all = self.letters.iter().chain(&self.pairs);
         Some(&all.find(|one| one.label == label)?.tokens)
@@ -63,7 +63,8 @@ fn candidates() -> (Vec<String>, Vec<String>) {
     (letters().collect(), pairs.collect())
 }
 
-/// Parses the tokens of the text that contains one spelling per line.
+/// Parses the tokens of the text that contains one spelling per line; `None` if the lines cannot be
+/// separated, or if fewer than two letters are single tokens.
 fn read(tokens: &[u64]) -> Option<ModelVocabulary> {
     let mut counts: HashMap<u64, usize> = HashMap::new();
     for token in tokens {
@@ -115,8 +116,8 @@ fn text() -> String {
 }
 
 impl OpenAiCompatible {
-    /// Returns a model's vocabulary, requested from the server only once. `None` if it cannot be
-    /// determined.
+    /// Returns a model's vocabulary, from the cache if the server has returned a usable one before.
+    /// `None` if the vocabulary cannot be determined.
     pub(super) async fn vocabulary_of(
         &self,
         ctx: &CallContext,

@@ -8,7 +8,7 @@ use super::invalid_script;
 use super::script::{self, Script, Scripts};
 use super::truth::{self, normal, seed, uniform};
 
-/// Number of other possible tokens. Each is less probable than the previous one.
+/// Number of possible tokens that are not labels. Each is less probable than the previous one.
 const OTHER_TOKENS: usize = 40;
 /// Remaining probability mass of the labels after a simulated refusal.
 const REFUSED_MASS: f64 = 1e-6;
@@ -20,7 +20,8 @@ pub(super) struct Shares {
     others: Vec<f64>,
 }
 
-/// Name of each label, and the text before the first label's line.
+/// Text of each label's line after the label (the label itself if it has no line), and the text
+/// before the first of these lines.
 struct Reading<'t> {
     names: Vec<&'t str>,
     before: &'t str,

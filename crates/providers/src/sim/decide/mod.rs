@@ -1,6 +1,6 @@
-//! Decisions of the simulator. Each of its decision models supports one method, so that every
-//! method can be tested. The prompt contains the true probabilities (`[[decide …]]`); otherwise,
-//! they are derived from its words.
+//! Decisions of the simulator. Each decision model supports one method, so that every method can be
+//! tested. The prompt may contain the true probabilities (`[[decide …]]`); otherwise, the
+//! probabilities are derived from the text of the prompt.
 
 mod labels;
 mod script;
@@ -130,7 +130,7 @@ impl DecideProvider for Simulator {
     }
 }
 
-/// Applies the delay and error of a `[[sim …]]` script in the state.
+/// Applies the delay, the error and the cut of a `[[sim …]]` script in the state.
 async fn play(ctx: &CallContext, state: &str) -> Result<(), UpstreamError> {
     let (script, _) = grammar::read(state).map_err(|wrong| invalid_script("state", wrong))?;
     embeddings::play(&script, ctx).await

@@ -19,7 +19,8 @@ pub(super) struct Script {
     pub(super) id: Option<String>,
     /// Weights of options by name.
     pub(super) weights: Vec<(String, f64)>,
-    /// Weight of every option without a weight. By default, these options share the remainder of 1.
+    /// Weight of every option that `weights` does not contain. By default, these options share the
+    /// remainder of 1.
     pub(super) others: Option<f64>,
     /// Probability that the state lacks the required information.
     pub(super) abstain: Option<f64>,
@@ -31,7 +32,7 @@ pub(super) struct Script {
     pub(super) mass: f64,
     /// Whether the model refuses, which leaves almost no probability for the labels.
     pub(super) refuse: bool,
-    /// Error that the call returns.
+    /// Error of the question, or of the whole call if the model answers by labels.
     pub(super) fail: Option<ErrorCode>,
 }
 

@@ -1,4 +1,4 @@
-//! Merges two schemas that must both match.
+//! Merges two JSON Schemas that a value must both match.
 
 use serde_json::{Map, Value, json};
 
@@ -19,7 +19,8 @@ const SMALLER: &[&str] = &[
     "maxProperties",
 ];
 
-/// Returns the schema of the values that match both schemas; `None` if no value can match both.
+/// Combines two schemas into one that requires both. For keywords that cannot be combined, the
+/// value of `other` applies. `None` if the schemas exclude each other.
 pub(super) fn merged(one: &Map<String, Value>, other: &Value) -> Option<Value> {
     let other = match other {
         Value::Bool(true) => return Some(Value::Object(one.clone())),

@@ -39,7 +39,7 @@ pub(super) fn string(schema: &Map<String, Value>, variant: usize, user_text: &st
     let word = varied(WORD, variant);
     let mut letters: Vec<char> = word.chars().cycle().take(word.len().max(min)).collect();
     if letters.len() > max {
-        // The variant's number is at the end of the word.
+        // The variant's number is at the end of the word, so the start is removed.
         letters = letters.split_off(letters.len() - max);
     }
     Some(Value::String(letters.into_iter().collect()))
@@ -56,7 +56,8 @@ const OPENERS: [&str; 7] = [
     "To sum up:",
 ];
 
-/// Generates a title from as many words of `user_text` as fit.
+/// Generates a title from as many words of `user_text` as fit. `None` if the schema is not that of
+/// a plain string.
 pub(super) fn title(schema: &Map<String, Value>, user_text: &str) -> Option<Value> {
     let (min, max) = (
         count(schema, "minLength", 0),

@@ -29,7 +29,7 @@ impl Request {
         }
     }
 
-    /// Creates a `GET` without headers.
+    /// Creates a `GET` without headers other than `host`.
     pub fn get(target: &str) -> Self {
         Self::new("GET", target)
     }
@@ -47,7 +47,7 @@ impl Request {
         Self::post(target, body.to_string()).header("content-type", "application/json")
     }
 
-    /// Changes the method.
+    /// Replaces the method. The body stays unchanged.
     #[must_use]
     pub fn with_method(self, method: &str) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl Request {
         self.header("authorization", format!("Bearer {key}"))
     }
 
-    /// Adds one header.
+    /// Adds one header. Existing headers of the same name stay.
     #[must_use]
     pub fn header(mut self, name: &str, value: impl Into<Vec<u8>>) -> Self {
         self.headers.push((name.to_owned(), value.into()));

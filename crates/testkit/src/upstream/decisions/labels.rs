@@ -9,7 +9,7 @@ use super::{DecisionFault, json_reply};
 
 /// Options that state whether a question is answerable.
 const ANSWERABLE: [&str; 2] = ["answerable", "unanswerable"];
-/// Number of other tokens than labels, in descending order of probability.
+/// Number of tokens that are not labels. Their probabilities descend.
 const OTHERS: usize = 600;
 /// The spellings of a label, and the share of the label's probability that each has.
 const SPELLINGS: [(&str, f64); 2] = [("", 0.7), (" ", 0.3)];

@@ -45,7 +45,7 @@ pub enum DecisionFault {
     IgnoresTokenIds,
     /// The last question has no answer.
     FewerAnswers,
-    /// The first answer belongs to another question than the requested one.
+    /// The first answer belongs to a question that was not requested.
     AnotherQuestion,
     /// The probabilities of a choice do not add up to one.
     NoSum,

@@ -40,7 +40,7 @@ pub(super) fn bytes(making: &Making, index: u32) -> Reply {
     Reply::body(200, kind, making.output(index))
 }
 
-/// Returns a PNG of this size in black and white. Each `shade` results in another image.
+/// Returns a PNG of this size in black and white. Each `shade` results in a different image.
 pub fn image(width: u32, height: u32, shade: u8) -> Vec<u8> {
     let mut rows = Vec::new();
     for _ in 0..height {
