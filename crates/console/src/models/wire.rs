@@ -87,10 +87,11 @@ pub struct ModelRecord {
     pub pricing: BTreeMap<String, String>,
     /// Supported values of `mode` for video models; empty for other models.
     pub modes: Vec<String>,
-    /// Limits of the model. `dimensions` is the maximum vector length of an embedding model. For
-    /// image and video models, the supported values with the default first: `resolutions`,
-    /// `aspect_ratios`, `sizes`, `qualities`, `durations` (seconds), `max_images`,
-    /// `max_input_images`, `max_references`, `max_reference_resolution`. `factors` gives the number
+    /// Limits of the model. `dimensions` is the maximum vector length of an embedding model. Image
+    /// and video models have supported values, the default first (`resolutions`, `aspect_ratios`,
+    /// `sizes`, `qualities`, `durations` in seconds), maximums (`max_images`, `max_input_images`,
+    /// `max_references`, `max_reference_resolution`, `max_prompt_characters`), supported features
+    /// (`masks`, `variations`, `image_sets`, `negative_prompts`, `audio`), and `factors`: the number
     /// of standard images or seconds that a value counts as. Empty for text models.
     pub limits: BTreeMap<String, Value>,
     /// Whether the model's responses are simulated.
