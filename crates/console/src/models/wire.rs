@@ -91,8 +91,8 @@ pub struct ModelRecord {
     /// and video models have supported values, the default first (`resolutions`, `aspect_ratios`,
     /// `sizes`, `qualities`, `durations` in seconds), maximums (`max_images`, `max_input_images`,
     /// `max_references`, `max_reference_resolution`, `max_prompt_characters`), supported features
-    /// (`masks`, `variations`, `image_sets`, `negative_prompts`, `audio`), and `factors`: the number
-    /// of standard images or seconds that a value counts as. Empty for text models.
+    /// (`masks`, `variations`, `image_sets`, `negative_prompts`, `audio`), and `factors`: the
+    /// number of standard images or seconds that a value counts as. Empty for text models.
     pub limits: BTreeMap<String, Value>,
     /// Whether the model's responses are simulated.
     pub simulated: bool,
