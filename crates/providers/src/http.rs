@@ -185,7 +185,7 @@ impl HttpClient {
             .await
     }
 
-    /// Sends a request. Returns as soon as the response headers arrive, whatever the status.
+    /// Sends a request. Returns when the response headers arrive; error statuses are responses too.
     pub(crate) async fn send(
         &self,
         method: Method,

@@ -113,8 +113,8 @@ impl Anthropic {
         })
     }
 
-    /// Posts a body to one of the paths. Returns as soon as the response headers arrive, whatever
-    /// the status.
+    /// Posts a body to one of the paths. Returns when the response headers arrive; error statuses
+    /// are responses too.
     async fn post(
         &self,
         ctx: &CallContext,
