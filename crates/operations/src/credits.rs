@@ -301,7 +301,8 @@ fn text(param: &str, text: Option<String>) -> Result<String, Error> {
     Ok(text)
 }
 
-fn invalid(param: &str, message: impl Into<String>) -> Error {
+/// Returns the error for an invalid parameter.
+pub(crate) fn invalid(param: &str, message: impl Into<String>) -> Error {
     Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 

@@ -6,6 +6,7 @@ use tollgate_storage::{AuditFilter, Member, MemberRole, Role, StorageErrorKind};
 use tollgate_types::{AccountId, AdminId, AuditId, Error, ErrorCode, MemberId, Timestamp};
 
 use crate::accounts::{find, no_such_account};
+use crate::credits::invalid;
 use crate::operation::{Completed, Declaration, Operation};
 use crate::permission::Permission;
 use crate::view::admin::{AdminView, AuditView, CreatedAdminView, MemberView};
@@ -244,10 +245,6 @@ impl Operation for RemoveMember {
             reply: MemberView::of(&removed),
         })
     }
-}
-
-fn invalid(param: &str, message: &str) -> Error {
-    Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 
 fn not_changed(error: tollgate_storage::StorageError) -> Error {

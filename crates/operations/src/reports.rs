@@ -6,19 +6,16 @@ use tollgate_catalog::composition_version;
 use tollgate_storage::audit::Leg;
 use tollgate_storage::report::{Span, TransferCursor};
 use tollgate_storage::{UsageFilter, UsagePage};
-use tollgate_types::{AccountId, Credits, Error, ErrorCode, HoldId, Timestamp};
+use tollgate_types::{AccountId, Credits, Error, HoldId, Timestamp};
 
 use crate::accounts::{find, time_of};
+use crate::credits::invalid;
 use crate::operation::{Completed, Declaration, Operation};
 use crate::view::{ChargeView, StatementView, TransferView, UsageView};
 use crate::{Actor, Operations};
 
 /// Maximum number of rows per page.
 const PAGE: u32 = 500;
-
-fn invalid(param: &str, message: &str) -> Error {
-    Error::new(ErrorCode::InvalidParameter, message).with_param(param)
-}
 
 /// Returns a page of an account's transfers, ordered by entry id and leg.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -52,12 +52,12 @@ pub fn list_models(config: &Config) -> Result<Vec<ModelView>, RunError> {
         if is_served(config).await {
             return run_async(config, ListModels).await;
         }
-        let assembled = assemble::assemble(config, &assemble::http_client(config), &[]).await?;
         // If there is neither a database nor a settings file, the directory is probably wrong.
-        match require_data(config) {
-            Err(refusal) if config.path.is_none() => Err(refusal),
-            _ => Ok(ModelView::all(&assembled.snapshot)),
+        if config.path.is_none() {
+            require_data(config)?;
         }
+        let assembled = assemble::assemble(config, &assemble::http_client(config), &[]).await?;
+        Ok(ModelView::all(&assembled.snapshot))
     })
 }
 
