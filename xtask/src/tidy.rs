@@ -12,6 +12,7 @@ mod permits;
 mod presets;
 mod purity;
 mod rust;
+mod shell_variables;
 mod sizes;
 mod tree;
 mod vendors;
@@ -79,6 +80,7 @@ const RULES: &[(&str, Rule)] = &[
     ("forbidden attributes and macros", forbidden::check),
     ("ignored tests are proofs or benchmarks", ignored_tests::check),
     ("no broken links", links::check),
+    ("shell blocks set their variables", shell_variables::check),
     ("words of one machine", words::check),
     ("standard terms and plain comments", language::check),
 ];

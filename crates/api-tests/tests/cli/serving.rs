@@ -63,6 +63,28 @@ fn a_busy_admin_address_is_replaced_and_the_new_one_is_printed() {
     assert!(answer.contains("tollgate_http_responses_total"), "{answer}");
 }
 
+/// A client that connects to the port can also use the command socket, because that opens first:
+/// with both unavailable, the start fails for the socket.
+#[test]
+fn the_command_socket_opens_before_the_port() {
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = busy.local_addr().unwrap().to_string();
+    let installation = Installation::new();
+    let serve = ["serve", "--listen", &taken];
+    let ended = installation.run(&serve);
+    assert!(ended.stderr.contains("cannot listen on"), "{ended:?}");
+
+    let socket = installation.data().join("tollgate.sock");
+    std::fs::remove_file(&socket).unwrap();
+    std::fs::create_dir(&socket).unwrap();
+    let ended = installation.run(&serve);
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended.stderr.contains("cannot open the command socket"),
+        "{ended:?}"
+    );
+}
+
 #[test]
 fn a_key_that_is_revoked_beside_the_server_stops_working() {
     let installation = Installation::new();

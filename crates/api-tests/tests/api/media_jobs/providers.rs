@@ -1,8 +1,10 @@
 //! Images and videos of a provider, and its failures: missing results are not charged, and no
 //! submission is repeated.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::{Value, json};
-use tollgate_testkit::gateway::Storage;
+use tollgate_testkit::gateway::{Storage, eventually};
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault};
 
 use super::{BOTH, IMAGE_MODEL, IMAGE_PRICE, IMAGES, SECOND_PRICE, VIDEO_MODEL, VIDEOS, png};
@@ -99,6 +101,74 @@ media = {{ sizes = ["64x64"], durations = [2, 3] }}
     }
     assert_eq!(scene.settled().await.credits, GRANTED - spent);
     scene.finish().await;
+}
+
+/// The storage fails while the extended video is read, after the provider has generated the new
+/// one. The gateway has paid for that, so it reads again and does not fail the job.
+#[tokio::test]
+async fn an_extension_outlasts_a_failure_of_the_storage() {
+    let upstream = FakeUpstream::start().await;
+    upstream.set_media_polls(0);
+    let config = format!(
+        r#"
+[egress]
+allow = ["{0}"]
+[providers.queue]
+preset = "fal"
+base_url = "http://{0}"
+api_key_env = "PROVIDER_KEY"
+[models."acme/part"]
+type = "video"
+targets = ["queue/fal-ai/ltx-2/text-to-video", "queue/fal-ai/pixverse/extend"]
+prices = {{ video = "0.1" }}
+media = {{ sizes = ["64x64"], durations = [2, 3] }}
+"#,
+        upstream.address()
+    );
+    let scene = Scene::start_with(&config).await;
+    let ask = |more: Value| with(json!({"model": "acme/part", "prompt": "waves"}), more);
+    let first = scene.made(VIDEOS, &ask(json!({"duration": 2}))).await;
+    let source = only_file(&scene.gateway.data().join("media"));
+
+    upstream.set_media_polls(u32::MAX);
+    let on = json!({"duration": 3, "extend_from": {"job_id": first["id"]}});
+    let id = scene.accept(VIDEOS, &ask(on)).await;
+    eventually("the provider has the second video", async || {
+        upstream.media_submissions() == 2
+    })
+    .await;
+    // A folder in place of the file: it exists and cannot be read, not even by root.
+    let aside = source.with_extension("aside");
+    std::fs::rename(&source, &aside).unwrap();
+    std::fs::create_dir(&source).unwrap();
+    upstream.set_media_polls(0);
+    scene.gateway.wait_for_log("cannot store an output yet", 1).await;
+    std::fs::remove_dir(&source).unwrap();
+    std::fs::rename(&aside, &source).unwrap();
+
+    let longer = scene.ended(&id).await;
+    assert_eq!(
+        (&longer["status"], &longer["result"]["duration"], &longer["cost"]),
+        (&json!("completed"), &json!(5.0), &json!("0.3")),
+        "{longer}"
+    );
+    assert_eq!(upstream.media_submissions(), 2);
+    assert_eq!(scene.settled().await.credits, GRANTED - 5 * SECOND_PRICE);
+    scene.finish().await;
+}
+
+/// Returns the single file in a folder and its subfolders.
+fn only_file(folder: &Path) -> PathBuf {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { &mut folders } else { &mut files }.push(path);
+        }
+    }
+    assert_eq!(files.len(), 1, "{files:?}");
+    files.remove(0)
 }
 
 #[tokio::test]
