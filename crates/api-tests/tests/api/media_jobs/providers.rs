@@ -128,7 +128,6 @@ media = {{ sizes = ["64x64"], durations = [2, 3] }}
     let scene = Scene::start_with(&config).await;
     let ask = |more: Value| with(json!({"model": "acme/part", "prompt": "waves"}), more);
     let first = scene.made(VIDEOS, &ask(json!({"duration": 2}))).await;
-    let source = only_file(&scene.gateway.data().join("media"));
 
     upstream.set_media_polls(u32::MAX);
     let on = json!({"duration": 3, "extend_from": {"job_id": first["id"]}});
@@ -137,14 +136,19 @@ media = {{ sizes = ["64x64"], durations = [2, 3] }}
         upstream.media_submissions() == 2
     })
     .await;
-    // A folder in place of the file: it exists and cannot be read, not even by root.
-    let aside = source.with_extension("aside");
-    std::fs::rename(&source, &aside).unwrap();
-    std::fs::create_dir(&source).unwrap();
+    // Folders in place of the stored videos: they exist and cannot be read, not even by root.
+    let videos = files_in(&scene.gateway.data().join("media"));
+    assert!(!videos.is_empty());
+    for video in &videos {
+        std::fs::rename(video, video.with_extension("aside")).unwrap();
+        std::fs::create_dir(video).unwrap();
+    }
     upstream.set_media_polls(0);
-    scene.gateway.wait_for_log("cannot store an output yet", 1).await;
-    std::fs::remove_dir(&source).unwrap();
-    std::fs::rename(&aside, &source).unwrap();
+    scene.gateway.wait_for_log("cannot store an output yet", 0).await;
+    for video in &videos {
+        std::fs::remove_dir(video).unwrap();
+        std::fs::rename(video.with_extension("aside"), video).unwrap();
+    }
 
     let longer = scene.ended(&id).await;
     assert_eq!(
@@ -157,8 +161,8 @@ media = {{ sizes = ["64x64"], durations = [2, 3] }}
     scene.finish().await;
 }
 
-/// Returns the single file in a folder and its subfolders.
-fn only_file(folder: &Path) -> PathBuf {
+/// Returns the files in a folder and its subfolders.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -167,8 +171,7 @@ fn only_file(folder: &Path) -> PathBuf {
             if path.is_dir() { &mut folders } else { &mut files }.push(path);
         }
     }
-    assert_eq!(files.len(), 1, "{files:?}");
-    files.remove(0)
+    files
 }
 
 #[tokio::test]
