@@ -17,7 +17,7 @@ use tollgate_storage::{
     NewKey, Notification, StorageError, StorageErrorKind,
 };
 use tollgate_types::id::IdSource;
-use tollgate_types::{AccountId, Clock, Error, ErrorCode, KeyId, Timestamp};
+use tollgate_types::{AccountId, Clock, Error, ErrorCode, KeyId, Principal, Timestamp};
 
 use crate::secret::{KeyShape, Pepper, SecretKey, same_digest};
 use changes::{Changes, Version};
@@ -27,8 +27,8 @@ use changes::{Changes, Version};
 pub struct Caller {
     /// Account that pays and whose limits apply.
     pub account: Arc<Account>,
-    /// Id of the API key of the request.
-    pub key: KeyId,
+    /// The API key of the request, or the member whose session it has.
+    pub principal: Principal,
     /// Live or test mode of the key.
     pub mode: KeyMode,
     /// Handling of request parts that a model does not support.
@@ -47,13 +47,13 @@ impl Caller {
         compat: Compat,
     ) -> tollgate_storage::Result<Self> {
         let account = accounts.get(job.account).await?;
-        let (Some(account), Some(key)) = (account, job.key) else {
+        let (Some(account), Some(principal)) = (account, job.principal) else {
             let message = format!("{} has no owner", job.terms.id);
             return Err(StorageError::new(StorageErrorKind::Corrupt, message));
         };
         Ok(Self {
             account: Arc::new(account),
-            key,
+            principal,
             mode,
             compat,
             sync: false,
@@ -383,7 +383,7 @@ fn cached(owner: KeyOwner, version: Version) -> CachedKey {
         expires_at: owner.key.expires_at,
         caller: Caller {
             account: Arc::new(owner.account),
-            key: owner.key.id,
+            principal: Principal::Key(owner.key.id),
             mode: owner.key.mode,
             compat: owner.key.compat,
             sync: owner.key.sync,

@@ -9,19 +9,19 @@ use tollgate_storage::{
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
-    AccountId, Credits, ErrorCode, HoldId, JobId, JobStatus, KeyId, RequestId, StepState, Timestamp, Unit,
-    Usage, WorkerId,
+    AccountId, Credits, ErrorCode, HoldId, JobId, JobStatus, RequestId, StepState, Timestamp, Unit, Usage,
+    WorkerId,
 };
 
 use crate::columns::columns;
-use crate::rows::{corrupt, id_from, quantity_from, version_from};
+use crate::rows::{corrupt, id_from, principal_from, quantity_from, version_from};
 use crate::webhooks::attempts_from;
 
-pub(crate) const INSERT: &str = "INSERT INTO job (account_id, id, key_id, request_id, hold_id, held, price_version, kind, \
+pub(crate) const INSERT: &str = "INSERT INTO job (account_id, id, key_id, member_id, request_id, hold_id, held, price_version, kind, \
     model, status, phase, body, start_by, due_at, created_at, cancel_requested, epoch, deaths, last_event, usage, \
     webhook, webhook_state) \
-    SELECT id, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', '', $10, $11, $12, $12, 0, 0, 0, 0, '{}', \
-    $13, CASE WHEN $13 IS NULL THEN NULL ELSE 'pending' END FROM account WHERE id = $1";
+    SELECT id, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'queued', '', $11, $12, $13, $13, 0, 0, 0, 0, '{}', \
+    $14, CASE WHEN $14 IS NULL THEN NULL ELSE 'pending' END FROM account WHERE id = $1";
 pub(crate) const GET: &str = "SELECT * FROM job WHERE account_id = $1 AND id = $2";
 pub(crate) const LIST: &str = "SELECT * FROM job WHERE account_id = $1 AND id < $2 AND id > $3 AND kind = COALESCE($4, kind) \
     AND status = COALESCE($5, status) ORDER BY id DESC LIMIT $6";
@@ -220,7 +220,8 @@ macro_rules! of_lease {
 macro_rules! bind_job {
     ($job:expr, $hold:expr) => {
         $crate::jobs::of_job!($crate::jobs::INSERT, $hold.account, $job.id)
-            .bind($hold.key.map(|key| $crate::rows::id_bytes(key.as_u128())))
+            .bind($crate::rows::key_column($hold.principal))
+            .bind($crate::rows::member_column($hold.principal))
             .bind($crate::rows::id_bytes($hold.request.as_u128()))
             .bind($crate::rows::id_bytes($hold.id.as_u128()))
             .bind($hold.amount.nanos())
@@ -350,6 +351,7 @@ columns! {
         account_id: Vec<u8>,
         id: Vec<u8>,
         key_id: Option<Vec<u8>>,
+        member_id: Option<Vec<u8>>,
         request_id: Vec<u8>,
         hold_id: Vec<u8>,
         held: i64,
@@ -459,7 +461,6 @@ impl TryFrom<JobColumns> for Job {
 
     fn try_from(columns: JobColumns) -> Result<Job> {
         let unknown = |what: &str, name: &str| corrupt(format!("unknown {what} '{name}'"));
-        let key = columns.key_id.as_deref().map(id_from).transpose()?;
         let status = JobStatus::parse(&columns.status);
         let error = columns.error_code.map(|name| {
             let code = ErrorCode::ALL.iter().find(|code| code.as_str() == name);
@@ -479,7 +480,7 @@ impl TryFrom<JobColumns> for Job {
                 webhook: columns.webhook,
             },
             account: AccountId::from_u128(id_from(&columns.account_id)?),
-            key: key.map(KeyId::from_u128),
+            principal: principal_from(columns.key_id, columns.member_id)?,
             request: RequestId::from_u128(id_from(&columns.request_id)?),
             hold: HoldId::from_u128(id_from(&columns.hold_id)?),
             held: Credits::from_nanos(columns.held),

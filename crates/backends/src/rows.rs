@@ -19,8 +19,8 @@ use tollgate_storage::{
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
-    AccountId, Credits, HoldId, KeyId, MediaId, PriceVersion, Prices, RequestId, ResponseId, SubscriptionId,
-    Timestamp, Unit, Usage,
+    AccountId, Credits, HoldId, KeyId, MediaId, MemberId, PriceVersion, Prices, Principal, RequestId,
+    ResponseId, SubscriptionId, Timestamp, Unit, Usage,
 };
 
 use crate::columns::columns;
@@ -444,6 +444,7 @@ columns! {
         account_id: Vec<u8>,
         id: Vec<u8>,
         key_id: Option<Vec<u8>>,
+        member_id: Option<Vec<u8>>,
         request_id: Vec<u8>,
         endpoint: String,
         model: String,
@@ -465,6 +466,30 @@ columns! {
     } with {
         quantities: QuantityColumns,
     }
+}
+
+/// Reads the principal from the columns `key_id` and `member_id`.
+pub(crate) fn principal_from(key: Option<Vec<u8>>, member: Option<Vec<u8>>) -> Result<Option<Principal>> {
+    let id = |column: Option<Vec<u8>>| column.as_deref().map(id_from).transpose();
+    let (key, member) = (id(key)?, id(member)?);
+    Ok(Principal::from_columns(
+        key.map(KeyId::from_u128),
+        member.map(MemberId::from_u128),
+    ))
+}
+
+/// Returns the column `key_id` of a principal.
+pub(crate) fn key_column(principal: Option<Principal>) -> Option<Vec<u8>> {
+    principal
+        .and_then(Principal::key)
+        .map(|key| id_bytes(key.as_u128()))
+}
+
+/// Returns the column `member_id` of a principal.
+pub(crate) fn member_column(principal: Option<Principal>) -> Option<Vec<u8>> {
+    principal
+        .and_then(Principal::member)
+        .map(|member| id_bytes(member.as_u128()))
 }
 
 /// Reads the plan from the columns `plan_name` and `window_id`: both or neither.
@@ -639,11 +664,10 @@ impl TryFrom<UsageColumns> for UsageRow {
     type Error = StorageError;
 
     fn try_from(columns: UsageColumns) -> Result<UsageRow> {
-        let key = columns.key_id.as_deref().map(id_from).transpose()?;
         Ok(UsageRow {
             id: HoldId::from_u128(id_from(&columns.id)?),
             account: AccountId::from_u128(id_from(&columns.account_id)?),
-            key: key.map(KeyId::from_u128),
+            principal: principal_from(columns.key_id, columns.member_id)?,
             request: RequestId::from_u128(id_from(&columns.request_id)?),
             endpoint: Arc::from(columns.endpoint),
             model: Arc::from(columns.canonical_model),

@@ -42,6 +42,7 @@ macro_rules! migrations {
             "0033_job_activity",
             "0036_response_account",
             "0037_key_use",
+            "0038_member_calls",
         )
     };
     ($folder:literal: $($name:literal,)*) => {

@@ -12,8 +12,8 @@ use tollgate_storage::{
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
-    AccountId, Credits, Error, ErrorCode, HoldId, KeyId, PriceVersion, Prices, RequestId, Retry, Timestamp,
-    Usage,
+    AccountId, Credits, Error, ErrorCode, HoldId, PriceVersion, Prices, Principal, RequestId, Retry,
+    Timestamp, Usage,
 };
 
 use crate::quote::{Demand, Quote, QuoteError, SpendLimit, is_worth_counting, quote, quote_covered};
@@ -26,8 +26,8 @@ pub use amount::FixedTerms;
 pub struct HoldRequest {
     /// Account that pays.
     pub account: AccountId,
-    /// API key of the request.
-    pub key: KeyId,
+    /// The API key or member that makes the request.
+    pub principal: Principal,
     /// Request that the hold belongs to.
     pub request: RequestId,
     /// Model name as sent in the request.
@@ -336,7 +336,7 @@ async fn try_hold(
     let hold = NewHold {
         id: first_hold(request.request),
         account: request.account,
-        key: Some(request.key),
+        principal: Some(request.principal),
         request: request.request,
         amount,
         price_version: terms.price_version,

@@ -18,7 +18,9 @@ use tollgate_storage::{
     UsageRow,
 };
 use tollgate_types::id::TransferId;
-use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, SubscriptionId, Timestamp, Unit};
+use tollgate_types::{
+    AccountId, Credits, HoldId, KeyId, Principal, RequestId, SubscriptionId, Timestamp, Unit,
+};
 use utoipa::ToSchema;
 
 /// An account with its limits.
@@ -711,7 +713,7 @@ impl UsageView {
             account_id: row.account,
             id: row.id,
             request_id: row.request,
-            key_id: row.key,
+            key_id: row.principal.and_then(Principal::key),
             created_at: row.created_at.to_rfc3339(),
             first_at: row.first_at.map(Timestamp::to_rfc3339),
             ended_at: row.ended_at.to_rfc3339(),

@@ -221,7 +221,7 @@ impl Pipeline {
     fn hold_request<C>(&self, routed: &Routed, request: &CallRequest<C>) -> HoldRequest {
         HoldRequest {
             account: request.caller.account_id(),
-            key: request.caller.key,
+            principal: request.caller.principal,
             request: request.request,
             public_model: routed.public_model.clone(),
             endpoint: request.endpoint,

@@ -25,7 +25,7 @@ pub async fn prove(app_state: &AppState) -> Result<()> {
     let hold = NewHold {
         id: HoldId::from_u128(request.as_u128()),
         account: unknown_account,
-        key: None,
+        principal: None,
         request,
         amount: Credits::from_nanos(1),
         price_version: PriceVersion::from_u64(0),

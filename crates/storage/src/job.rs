@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tollgate_types::{
-    AccountId, Credits, Error, ErrorCode, HoldId, JobId, JobStatus, KeyId, PriceVersion, RequestId,
+    AccountId, Credits, Error, ErrorCode, HoldId, JobId, JobStatus, PriceVersion, Principal, RequestId,
     StepState, Timestamp, Usage, WorkerId,
 };
 
@@ -114,8 +114,8 @@ pub struct Job {
     pub terms: NewJob,
     /// Account that owns and pays for the job.
     pub account: AccountId,
-    /// API key of the request.
-    pub key: Option<KeyId>,
+    /// The API key or member that created the job; `None` for a job that no request created.
+    pub principal: Option<Principal>,
     /// Request that created the job.
     pub request: RequestId,
     /// Hold that pays for the job.

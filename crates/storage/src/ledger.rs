@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, Timestamp, Usage};
+use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Principal, RequestId, Timestamp, Usage};
 
 use crate::{CLOCK_TOLERANCE, LotTerms, Result};
 
@@ -33,8 +33,8 @@ pub struct NewHold {
     pub id: HoldId,
     /// Account that pays.
     pub account: AccountId,
-    /// API key of the call.
-    pub key: Option<KeyId>,
+    /// The API key or member that makes the call; `None` for a hold that no request takes.
+    pub principal: Option<Principal>,
     /// Request that the hold belongs to.
     pub request: RequestId,
     /// Upper bound of the cost; zero for a free model.

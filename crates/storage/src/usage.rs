@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, Timestamp, Usage};
+use tollgate_types::{
+    AccountId, Credits, HoldId, KeyId, PriceVersion, Principal, RequestId, Timestamp, Usage,
+};
 
 use crate::{PlanUse, Result};
 
@@ -16,8 +18,8 @@ pub struct UsageRow {
     pub id: HoldId,
     /// Account that pays for the call.
     pub account: AccountId,
-    /// Id of the API key that made the call; `None` if the call was made without a key.
-    pub key: Option<KeyId>,
+    /// The API key or member that made the call; `None` for a hold that no request took.
+    pub principal: Option<Principal>,
     /// Id of the request that made the call.
     pub request: RequestId,
     /// Path of the endpoint.

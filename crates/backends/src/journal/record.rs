@@ -12,7 +12,8 @@ use tollgate_storage::{NewHold, PlanUse, Refund, Settlement};
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
-    AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, SubscriptionId, Timestamp, Unit, Usage,
+    AccountId, Credits, HoldId, KeyId, MemberId, PriceVersion, Principal, RequestId, SubscriptionId,
+    Timestamp, Unit, Usage,
 };
 
 /// Size of a frame before its body, in bytes: length and CRC-32.
@@ -35,13 +36,15 @@ const SETTLE_ALL_UNITS: u8 = 9;
 /// A settlement with all units, in a closed week.
 const SETTLE_ALL_UNITS_IN_CLOSED_WEEK: u8 = 10;
 const SHRINK: u8 = 11;
+/// A hold of a member, with or without a plan or a lease. Holds of keys have the kinds above.
+const HOLD_OF_MEMBER: u8 = 12;
 
 /// A hold on credits, on a plan's allowance, or on both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
     pub(crate) account: AccountId,
     pub(crate) id: HoldId,
-    pub(crate) key: Option<KeyId>,
+    pub(crate) principal: Option<Principal>,
     pub(crate) request: RequestId,
     pub(crate) amount: Credits,
     pub(crate) price_version: PriceVersion,
@@ -184,7 +187,7 @@ impl From<NewHold> for Hold {
         Hold {
             account: new.account,
             id: new.id,
-            key: new.key,
+            principal: new.principal,
             request: new.request,
             amount: new.amount,
             price_version: new.price_version,
@@ -226,15 +229,18 @@ pub(crate) struct Frame(Vec<u8>);
 impl Frame {
     /// Encodes a hold.
     pub(crate) fn hold(&mut self, seq: u64, hold: &Hold) -> &[u8] {
-        let kind = match (&hold.plan, hold.lease) {
-            (Some(_), _) => HOLD_WITH_PLAN,
-            (None, Some(_)) => HOLD_OF_LEASE,
-            (None, None) => HOLD,
+        let member = hold.principal.and_then(Principal::member);
+        let kind = match (member, &hold.plan, hold.lease) {
+            (Some(_), ..) => HOLD_OF_MEMBER,
+            (None, Some(_), _) => HOLD_WITH_PLAN,
+            (None, None, Some(_)) => HOLD_OF_LEASE,
+            (None, None, None) => HOLD,
         };
         let frame = self.begin(seq, kind);
         frame.id(hold.account.as_u128());
         frame.id(hold.id.as_u128());
-        frame.optional(hold.key, |frame, key| frame.id(key.as_u128()));
+        let key = hold.principal.and_then(Principal::key);
+        frame.optional(key, |frame, key| frame.id(key.as_u128()));
         frame.id(hold.request.as_u128());
         frame.number(hold.amount.nanos());
         frame.number(hold.price_version.as_u64().cast_signed());
@@ -242,10 +248,12 @@ impl Frame {
         frame.text(&hold.endpoint);
         frame.number(hold.created_at.as_micros());
         frame.number(hold.expires_at.as_micros());
-        if let Some(share) = &hold.plan {
-            frame.text(&share.plan.name);
-            frame.id(share.plan.window.as_u128());
-            frame.number(share.allowance.nanos());
+        if let Some(member) = member {
+            frame.id(member.as_u128());
+            frame.optional(hold.plan.as_deref(), Self::share);
+            frame.optional(hold.lease, |frame, lease| frame.id(lease.as_u128()));
+        } else if let Some(share) = &hold.plan {
+            frame.share(share);
         } else if let Some(lease) = hold.lease {
             frame.id(lease.as_u128());
         }
@@ -356,6 +364,12 @@ impl Frame {
         self.0.extend_from_slice(text.as_bytes());
     }
 
+    fn share(&mut self, share: &PlanShare) {
+        self.text(&share.plan.name);
+        self.id(share.plan.window.as_u128());
+        self.number(share.allowance.nanos());
+    }
+
     fn optional<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Frame, T)) {
         self.0.push(value.is_some().into());
         if let Some(value) = value {
@@ -420,6 +434,15 @@ fn decode(fields: &mut Fields<'_>) -> Option<(u64, Record)> {
             let lease = Some(TransferId::from_u128(fields.id()?));
             Record::Hold(Hold { lease, ..hold })
         }
+        HOLD_OF_MEMBER => {
+            let hold = decode_hold(fields)?;
+            Record::Hold(Hold {
+                principal: Some(Principal::Member(MemberId::from_u128(fields.id()?))),
+                plan: fields.optional(decode_share)?.map(Box::new),
+                lease: fields.optional(Fields::id)?.map(TransferId::from_u128),
+                ..hold
+            })
+        }
         SETTLE => Record::Settle(decode_settlement(fields, BASE_CLASSES)?, Week::Open),
         SETTLE_WIDE => Record::Settle(decode_settlement(fields, Unit::TOKENS.len())?, Week::Open),
         SETTLE_IN_CLOSED_WEEK => Record::Settle(decode_settlement(fields, Unit::TOKENS.len())?, Week::Closed),
@@ -439,7 +462,10 @@ fn decode_hold(fields: &mut Fields<'_>) -> Option<Hold> {
     Some(Hold {
         account: AccountId::from_u128(fields.id()?),
         id: HoldId::from_u128(fields.id()?),
-        key: fields.optional(Fields::id)?.map(KeyId::from_u128),
+        principal: fields
+            .optional(Fields::id)?
+            .map(KeyId::from_u128)
+            .map(Principal::Key),
         request: RequestId::from_u128(fields.id()?),
         amount: Credits::from_nanos(fields.number()?),
         price_version: PriceVersion::from_u64(fields.number()?.cast_unsigned()),
@@ -566,7 +592,7 @@ mod tests {
         Hold {
             account: AccountId::from_u128(u128::MAX),
             id: HoldId::from_u128(7),
-            key: None,
+            principal: None,
             request: RequestId::from_u128(8),
             amount: Credits::MAX,
             price_version: PriceVersion::from_u64(u64::MAX),
@@ -754,7 +780,7 @@ mod tests {
     fn records_round_trip() {
         let (with_key, without_first) = (
             Hold {
-                key: Some(KeyId::from_u128(9)),
+                principal: Some(Principal::Key(KeyId::from_u128(9))),
                 ..hold()
             },
             Settlement {
@@ -777,6 +803,32 @@ mod tests {
             NextRecord::Record(44, Record::Settle(without_first, Week::Open))
         );
         assert_eq!(read(&mut rest), NextRecord::End { torn: 0 });
+    }
+
+    /// A hold of a member has a kind of its own, so journals of versions without members stay
+    /// readable.
+    #[test]
+    fn holds_of_members_round_trip() {
+        let member = Some(Principal::Member(MemberId::from_u128(10)));
+        let lease = Some(TransferId::from_u128(12));
+        for (plain, kind) in [
+            (hold(), HOLD),
+            (with_plan(4), HOLD_WITH_PLAN),
+            (Hold { lease, ..hold() }, HOLD_OF_LEASE),
+        ] {
+            let of_member = Hold {
+                principal: member,
+                ..plain.clone()
+            };
+            for (hold, kind) in [(plain, kind), (of_member, HOLD_OF_MEMBER)] {
+                let bytes = Frame::default().hold(1, &hold).to_vec();
+                assert_eq!(bytes[FRAME_HEAD + size_of::<u64>()], kind);
+                assert_eq!(
+                    read(&mut bytes.as_slice()),
+                    NextRecord::Record(1, Record::Hold(hold))
+                );
+            }
+        }
     }
 
     #[test]

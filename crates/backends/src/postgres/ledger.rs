@@ -17,7 +17,7 @@ use super::pool::{Pool, Statement};
 use super::unsettled::is_transient;
 use super::{Node, RECALL_TIMEOUT, RETRY_PAUSES, RecalledLeases};
 use super::{audit, error, lot, rows, subscription};
-use crate::rows::{SubscriptionColumns, quantity_column, version_column};
+use crate::rows::{SubscriptionColumns, key_column, member_column, quantity_column, version_column};
 
 /// Sets the expiry of holds that expire later than $1 to $1. Holds of jobs, which expire at $2,
 /// stay unchanged.
@@ -174,10 +174,10 @@ impl Node {
 
 /// Returns the statement that takes a hold; [`held`] reads its result.
 pub(super) fn hold_statement(hold: &NewHold) -> Statement {
-    sqlx::query("SELECT held, available FROM take_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
+    sqlx::query("SELECT held, available FROM take_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)")
         .bind(hold.account.as_u128().to_be_bytes())
         .bind(hold.id.as_u128().to_be_bytes())
-        .bind(hold.key.map(|key| key.as_u128().to_be_bytes()))
+        .bind(key_column(hold.principal))
         .bind(hold.request.as_u128().to_be_bytes())
         .bind(hold.amount.nanos())
         .bind(version_column(hold.price_version))
@@ -191,6 +191,7 @@ pub(super) fn hold_statement(hold: &NewHold) -> Statement {
                 .map(ToString::to_string)
                 .collect::<Vec<_>>(),
         )
+        .bind(member_column(hold.principal))
 }
 
 /// Reads the outcome of a hold.

@@ -14,7 +14,7 @@ use sqlx::sqlite::SqliteConnection;
 use tollgate_storage::subscription::window_entry;
 use tollgate_storage::{Refund, Result, Settlement, Subscription};
 use tollgate_types::id::TransferId;
-use tollgate_types::{AccountId, Clock, Credits, HoldId, KeyId, RequestId, Timestamp};
+use tollgate_types::{AccountId, Clock, Credits, HoldId, RequestId, Timestamp};
 
 use super::balances::{Balances, Sums};
 use super::batch::{Batch, ResolvedCall};
@@ -27,10 +27,12 @@ use crate::ids::{HoldKey, IdMap, lock};
 use crate::journal::record::{Hold, PlanShare, Record, Returned, Shrink, Week, Window, crashed};
 use crate::journal::segment::{self, Installation};
 use crate::journal::unavailable;
-use crate::rows::{SubscriptionColumns, corrupt, id_bytes, id_from, plan_from, storage_error, version_from};
+use crate::rows::{
+    SubscriptionColumns, corrupt, id_bytes, id_from, plan_from, principal_from, storage_error, version_from,
+};
 
 const MARK: &str = "SELECT installation, committed, clean FROM journal_mark";
-const OPEN_HOLDS: &str = "SELECT account_id, id, key_id, request_id, amount, price_version, model, endpoint, \
+const OPEN_HOLDS: &str = "SELECT account_id, id, key_id, member_id, request_id, amount, price_version, model, endpoint, \
     created_at, expires_at, allowance, plan_name, window_id, returned, times_returned FROM hold";
 const IS_RESOLVED: &str = "SELECT EXISTS (SELECT 1 FROM usage_row WHERE account_id = $1 AND id = $2)";
 const IS_WRITTEN: &str = "SELECT EXISTS (SELECT 1 FROM transfer WHERE account_id = $1 AND entry_id = $2)";
@@ -363,6 +365,7 @@ columns! {
         account_id: Vec<u8>,
         id: Vec<u8>,
         key_id: Option<Vec<u8>>,
+        member_id: Option<Vec<u8>>,
         request_id: Vec<u8>,
         amount: i64,
         price_version: i64,
@@ -380,7 +383,6 @@ columns! {
 
 impl HoldColumns {
     fn hold(self) -> Result<Hold> {
-        let key = self.key_id.as_deref().map(id_from).transpose()?;
         let allowance = Credits::from_nanos(self.allowance);
         let plan = plan_from(self.plan_name, self.window_id)?;
         Ok(Hold {
@@ -393,7 +395,7 @@ impl HoldColumns {
             },
             account: AccountId::from_u128(id_from(&self.account_id)?),
             id: HoldId::from_u128(id_from(&self.id)?),
-            key: key.map(KeyId::from_u128),
+            principal: principal_from(self.key_id, self.member_id)?,
             request: RequestId::from_u128(id_from(&self.request_id)?),
             amount: Credits::from_nanos(self.amount),
             price_version: version_from(self.price_version),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sqlx::sqlite::SqliteConnection;
 use tollgate_storage::audit::TransferRow;
 use tollgate_storage::{LedgerAccount, Link, Result};
-use tollgate_types::AccountId;
+use tollgate_types::{AccountId, Principal};
 
 use super::batch::{Batch, Kind, Placed, RARE_UNITS, Shrunk, USUAL};
 use super::bulk::{Bulk, Values};
@@ -30,7 +30,7 @@ pub(super) struct BatchWriter {
 }
 
 const HOLD: &str = "INSERT OR ROLLBACK INTO hold (account_id, id, key_id, request_id, amount, price_version, model, \
-    endpoint, created_at, expires_at, allowance, plan_name, window_id)";
+    endpoint, created_at, expires_at, allowance, plan_name, window_id, member_id)";
 const TRANSFERS: &str = "INSERT OR ROLLBACK INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, \
     created_at, price_version, sequence, prev_hash, hash)";
 // The legs of a plain call are adjacent in the table and in the chain. One row of this statement
@@ -52,10 +52,10 @@ const LEGS_PLAIN_TAIL: &str = ") AS call CROSS JOIN (VALUES (1, 'credits', 'hold
 const USAGE: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, provider, price_version, outcome, estimated, \
     account_id, id, key_id, request_id, created_at, first_at, ended_at, held, charge, \
     input, cache_read, output, reasoning, cache_write, input_audio, output_audio, \
-    cache_write_1h, image, video, audio, characters, overrun, included, plan_name, window_id) \
+    cache_write_1h, image, video, audio, characters, overrun, included, plan_name, window_id, member_id) \
     SELECT ?, ?, ?, ?, ?, ?, column1, column2, column3, coalesce(column4, column2), column5, column6, column7, \
     column8, column9, column10, column11, column12, column13, column14, column15, column16, column17, column18, \
-    column19, column20, column21, column22, column23, column24, column25 FROM (";
+    column19, column20, column21, column22, column23, column24, column25, column26 FROM (";
 const USAGE_PLAIN: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, provider, price_version, outcome, \
     estimated, account_id, id, key_id, request_id, created_at, first_at, ended_at, held, charge, \
     input, cache_read, output, reasoning, cache_write, input_audio, output_audio, \
@@ -87,12 +87,12 @@ impl BatchWriter {
     /// Builds the statements.
     pub(super) fn new() -> BatchWriter {
         BatchWriter {
-            hold: Bulk::new(HOLD, 13, ""),
+            hold: Bulk::new(HOLD, 14, ""),
             hold_gone: Bulk::new("DELETE FROM hold WHERE (account_id, id) IN (", 2, ")"),
             heads: Heads::new(),
             transfers: Bulk::new(TRANSFERS, 12, ""),
             legs_plain: Bulk::new(LEGS_PLAIN, 8, LEGS_PLAIN_TAIL),
-            usage: Bulk::new(USAGE, 25, ")"),
+            usage: Bulk::new(USAGE, 26, ")"),
             usage_plain: Bulk::new(USAGE_PLAIN, 13, ")"),
             balance: Bulk::new(BALANCE, 2, BALANCE_TAIL),
             credits: Bulk::new(CREDITS, 4, CREDITS_TAIL),
@@ -250,7 +250,7 @@ async fn write_shrink(connection: &mut SqliteConnection, shrink: &Shrink) -> Res
 fn bind_hold(hold: &Arc<Hold>, row: &mut Values) {
     row.id(hold.account.as_u128())
         .id(hold.id.as_u128())
-        .optional_id(hold.key.map(|key| key.as_u128()))
+        .optional_id(hold.principal.and_then(Principal::key).map(|key| key.as_u128()))
         .id(hold.request.as_u128())
         .number(hold.amount.nanos())
         .number(version_column(hold.price_version))
@@ -259,13 +259,15 @@ fn bind_hold(hold: &Arc<Hold>, row: &mut Values) {
         .number(hold.created_at.as_micros())
         .number(hold.expires_at.as_micros())
         .number(hold.allowance());
-    bind_plan(hold, row);
+    bind_plan_and_member(hold, row);
 }
 
-fn bind_plan(hold: &Hold, row: &mut Values) {
+fn bind_plan_and_member(hold: &Hold, row: &mut Values) {
     let plan = hold.plan.as_ref().map(|share| &share.plan);
+    let member = hold.principal.and_then(Principal::member);
     row.optional_text(plan.map(|plan| &*plan.name))
-        .optional_id(plan.map(|plan| plan.window.as_u128()));
+        .optional_id(plan.map(|plan| plan.window.as_u128()))
+        .optional_id(member.map(|member| member.as_u128()));
 }
 
 fn bind_kind(kind: &Kind<'_>, values: &mut Values) {
@@ -316,7 +318,7 @@ fn bind_plain_usage((_, _, call): &Placed<'_>, row: &mut Values) {
     let (id, request) = (hold.id.as_u128(), hold.request.as_u128());
     row.id(hold.account.as_u128())
         .id(id)
-        .optional_id(hold.key.map(|key| key.as_u128()))
+        .optional_id(hold.principal.and_then(Principal::key).map(|key| key.as_u128()))
         .optional_id((request != id).then_some(request))
         .number(hold.created_at.as_micros())
         .optional_number(settlement.first_at.map(|at| at.as_micros()))
@@ -337,7 +339,7 @@ fn bind_usage(placed: &Placed<'_>, row: &mut Values) {
     }
     let split = call.hold.split(settlement.charge, call.week);
     row.number(settlement.overrun.nanos()).number(split.included);
-    bind_plan(&call.hold, row);
+    bind_plan_and_member(&call.hold, row);
 }
 
 fn expect_rows(changed: u64, expected: usize) -> Result<()> {

@@ -20,7 +20,7 @@ use crate::rows::{
 /// Expands to the columns of [`UsageColumns`], for a SELECT from `usage_row`.
 macro_rules! usage_columns {
     () => {
-        concat!("usage_row.account_id, usage_row.id, key_id, request_id, endpoint, model, ",
+        concat!("usage_row.account_id, usage_row.id, key_id, member_id, request_id, endpoint, model, ",
         $crate::rows::canonical_model!("usage_row"), " AS canonical_model, provider, price_version, held, \
         charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, \
         image, video, audio, characters, \

@@ -52,7 +52,7 @@ pub fn hold(number: u128, amount: i64) -> NewHold {
     NewHold {
         id: HoldId::from_u128(number),
         account: ACCOUNT,
-        key: None,
+        principal: None,
         request: RequestId::from_u128(number),
         amount: Credits::from_nanos(amount),
         price_version: PriceVersion::from_u64(9),

@@ -17,7 +17,8 @@ use tollgate_types::clock::ManualClock;
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
-    AccountId, Clock, Credits, HoldId, KeyId, PriceVersion, RequestId, SubscriptionId, Timestamp, Usage,
+    AccountId, Clock, Credits, HoldId, KeyId, PriceVersion, Principal, RequestId, SubscriptionId, Timestamp,
+    Usage,
 };
 
 /// 2026-11-20, 13:30:00 UTC.
@@ -168,7 +169,7 @@ pub fn hold(number: u128, account: AccountId, amount: i64) -> NewHold {
     NewHold {
         id: HoldId::from_u128(number),
         account,
-        key: Some(KeyId::from_u128(5)),
+        principal: Some(Principal::Key(KeyId::from_u128(5))),
         request: RequestId::from_u128(number),
         amount: nanos(amount),
         price_version: PriceVersion::from_u64(u64::MAX),

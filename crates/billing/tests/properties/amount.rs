@@ -8,7 +8,7 @@ use tollgate_billing::{FixedTerms, Hold, HoldRequest};
 use tollgate_storage::{Grant, LedgerStore, LotTerms};
 use tollgate_types::id::TransferId;
 use tollgate_types::{
-    AccountId, Credits, ErrorCode, HoldId, KeyId, PriceVersion, Prices, RequestId, Timestamp,
+    AccountId, Credits, ErrorCode, HoldId, KeyId, PriceVersion, Prices, Principal, RequestId, Timestamp,
 };
 
 use crate::ledger::TestLedger;
@@ -20,7 +20,7 @@ const VERSION: PriceVersion = PriceVersion::from_u64(7);
 fn request(max_cost: Option<Credits>) -> HoldRequest {
     HoldRequest {
         account: ACCOUNT,
-        key: KeyId::from_u128(1),
+        principal: Principal::Key(KeyId::from_u128(1)),
         request: RequestId::from_u128(2),
         public_model: "compose".into(),
         endpoint: "/v1/videos/compose",

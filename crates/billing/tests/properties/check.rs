@@ -30,7 +30,7 @@ fn hold(id: HoldId, amount: i64, expires_at: i64) -> NewHold {
     NewHold {
         id,
         account: ACCOUNT,
-        key: None,
+        principal: None,
         request: RequestId::from_u128(id.as_u128()),
         amount: Credits::from_nanos(amount),
         price_version: VERSION,

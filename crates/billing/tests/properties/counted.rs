@@ -9,7 +9,9 @@ use tollgate_billing::{CountedText, Demand, Hold, HoldRequest, quote};
 use tollgate_catalog::Model;
 use tollgate_storage::{Grant, LedgerAccount, LedgerStore, LotTerms};
 use tollgate_types::id::TransferId;
-use tollgate_types::{AccountId, Credits, ErrorCode, KeyId, Prices, RequestId, Timestamp, Tokenizer, Unit};
+use tollgate_types::{
+    AccountId, Credits, ErrorCode, KeyId, Prices, Principal, RequestId, Timestamp, Tokenizer, Unit,
+};
 
 use crate::ledger::TestLedger;
 use crate::model::{demand, model};
@@ -44,7 +46,7 @@ fn counted() -> impl Strategy<Value = (Demand, CountedText)> {
 fn request(number: u128, model: &Model) -> HoldRequest {
     HoldRequest {
         account: ACCOUNT,
-        key: KeyId::from_u128(1),
+        principal: Principal::Key(KeyId::from_u128(1)),
         request: RequestId::from_u128(number),
         public_model: model.id.clone(),
         endpoint: "/v1/chat/completions",

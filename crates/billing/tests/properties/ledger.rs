@@ -216,7 +216,7 @@ impl Pages {
         self.rows.push(UsageRow {
             id: hold.id,
             account,
-            key: hold.key,
+            principal: hold.principal,
             request: hold.request,
             endpoint: hold.endpoint.into(),
             model: hold.model.clone(),

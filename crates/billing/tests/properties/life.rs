@@ -13,7 +13,9 @@ use tollgate_catalog::Model;
 use tollgate_storage::{Coverage, Grant, LedgerAccount, LedgerStore, LotTerms};
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::MAX_QUANTITY;
-use tollgate_types::{AccountId, Credits, ErrorCode, KeyId, Prices, RequestId, Timestamp, Unit, Usage};
+use tollgate_types::{
+    AccountId, Credits, ErrorCode, KeyId, Prices, Principal, RequestId, Timestamp, Unit, Usage,
+};
 
 use crate::ledger::{Pages, TestLedger, WEEK_MICROS};
 use crate::model::{demand, model, shares, usage_within};
@@ -194,7 +196,7 @@ impl Run {
         let balance = credits + left;
         let request = HoldRequest {
             account,
-            key: KeyId::from_u128(1),
+            principal: Principal::Key(KeyId::from_u128(1)),
             request: RequestId::from_u128(self.id()),
             public_model: self.model.id.clone(),
             endpoint: "/v1/chat/completions",

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tollgate_storage::subscription::Week;
 use tollgate_storage::{Subscription, UsageFilter, UsageGroup, UsagePage, UsagePart, UsageRow, UsageTotal};
-use tollgate_types::{Credits, Error, ErrorCode, Timestamp, Unit, Usage};
+use tollgate_types::{Credits, Error, ErrorCode, Principal, Timestamp, Unit, Usage};
 use utoipa::{IntoParams, ToSchema};
 
 use super::service::UsageRequest;
@@ -391,7 +391,7 @@ impl UsageRecord {
             model: Some(row.model.to_string()),
             requested_model: Some(row.requested_model.to_string()),
             upstream_model: row.upstream_model().map(str::to_owned),
-            key_id: row.key.map(|key| key.to_string()),
+            key_id: row.principal.and_then(Principal::key).map(|key| key.to_string()),
             endpoint: row.endpoint.to_string(),
             usage: (&row.usage).into(),
             parts: parts.iter().map(UsagePartRecord::from).collect(),

@@ -116,7 +116,7 @@ pub(super) async fn accept(
     };
     let hold = HoldRequest {
         account,
-        key: caller.key,
+        principal: caller.principal,
         request: ctx.id,
         public_model: name,
         endpoint: if kind == KIND { ENDPOINT } else { MESSAGES_ENDPOINT },

@@ -159,7 +159,7 @@ fn hold_request(submission: &Submission<'_>) -> HoldRequest {
     let caller = &submission.caller;
     HoldRequest {
         account: caller.account_id(),
-        key: caller.key,
+        principal: caller.principal,
         request: submission.ctx.id,
         public_model: tollgate_catalog::COMPOSITION.into(),
         endpoint: ENDPOINT,

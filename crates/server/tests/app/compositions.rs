@@ -10,7 +10,8 @@ use tollgate_operations::{Actor, ShowReceipt};
 use tollgate_storage::{JobClaim, JobEnd, LeasedJob, NewJob, UsageFilter, UsagePage, UsagePart};
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
-    Credits, Error, ErrorCode, JobId, JobStatus, KeyId, Prices, RequestId, Timestamp, Usage, WorkerId,
+    Credits, Error, ErrorCode, JobId, JobStatus, KeyId, Prices, Principal, RequestId, Timestamp, Usage,
+    WorkerId,
 };
 
 use crate::admin::Office;
@@ -30,7 +31,7 @@ fn request(office: &Office, tenant: &Tenant, max_cost: Option<Credits>) -> HoldR
     let app_state = &office.scene.app_state;
     HoldRequest {
         account: tenant.id,
-        key: KeyId::from_u128(1),
+        principal: Principal::Key(KeyId::from_u128(1)),
         request: RequestId::from_u128(app_state.ids.next(app_state.clock.now())),
         public_model: COMPOSITION.into(),
         endpoint: "/v1/videos/compose",

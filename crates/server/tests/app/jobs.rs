@@ -254,7 +254,7 @@ impl Shop {
         let hold = NewHold {
             id: HoldId::from_u128(number),
             account: ACCOUNT,
-            key: None,
+            principal: None,
             request: RequestId::from_u128(number),
             amount: Credits::from_nanos(10),
             price_version: VERSION,

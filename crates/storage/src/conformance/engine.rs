@@ -1,8 +1,10 @@
 //! Cases for [`crate::Engine`], and for data across restarts of the engine.
 
+use tollgate_types::{MemberId, Principal};
+
 use super::samples::{account, at, funded, hold, key, nanos, settlement, take};
 use super::{Factory, LedgerSnapshot};
-use crate::{Balance, PriceRecord, UsageFilter, UsagePage};
+use crate::{Balance, NewHold, PriceRecord, UsageFilter, UsagePage};
 
 /// Checks that an open engine responds to a ping and returns its name.
 pub async fn answers_and_is_named(factory: Factory) {
@@ -54,8 +56,13 @@ pub async fn writes_survive_reopening(factory: Factory) {
 pub async fn open_hold_survives_reopening(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
-    let settled = take(&storage, hold(3, id, 30)).await;
-    take(&storage, hold(4, id, 20)).await;
+    let principals = [3, 4].map(|number| Some(Principal::Member(MemberId::from_u128(number))));
+    let of = |place: usize, hold| NewHold {
+        principal: principals[place],
+        ..hold
+    };
+    let settled = take(&storage, of(0, hold(3, id, 30))).await;
+    take(&storage, of(1, hold(4, id, 20))).await;
     storage.engine.close().await.unwrap();
     drop(storage);
     let storage = factory.open().await;
@@ -78,6 +85,8 @@ pub async fn open_hold_survives_reopening(factory: Factory) {
     drop(storage);
     let storage = factory.open().await;
     let ledgers = LedgerSnapshot::read(&storage).await;
-    assert_eq!(ledgers.of(id).usage.len(), 2);
+    let usage = &ledgers.of(id).usage;
+    let found: Vec<_> = usage.iter().map(|row| row.principal).collect();
+    assert_eq!(found, principals);
     assert_eq!(storage.ledger.balance(id).await.unwrap().credits, nanos(88));
 }

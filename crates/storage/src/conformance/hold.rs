@@ -107,7 +107,7 @@ pub async fn free_hold_writes_no_transfer(factory: Factory) {
         let id = funded(&storage, number, balance).await;
         let before = LedgerSnapshot::read(&storage).await;
         let free = NewHold {
-            key: None,
+            principal: None,
             model: Arc::from("local/model"),
             ..hold(number, id, 0)
         };

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits, ErrorCode, JobId, JobStatus, StepState, Timestamp, WorkerId};
+use tollgate_types::{
+    AccountId, Credits, ErrorCode, JobId, JobStatus, MemberId, Principal, StepState, Timestamp, WorkerId,
+};
 
 use super::samples::{
     START, at, concurrently, funded, hold, kind, nanos, plan, settlement, subscribe, warm_up,
@@ -12,7 +14,7 @@ use super::{Factory, LedgerSnapshot};
 use crate::audit::{Leg, MAX_EARLY_RELEASES};
 use crate::{
     Balance, HoldOutcome, Job, JobActivity, JobAdvance, JobCancel, JobClaim, JobEnd, JobError, JobFilter,
-    JobLease, JobSearch, JobStep, LeasedJob, LedgerAccount, NewJob, NewJobEvent, Payer, Storage,
+    JobLease, JobSearch, JobStep, LeasedJob, LedgerAccount, NewHold, NewJob, NewJobEvent, Payer, Storage,
     StorageErrorKind,
 };
 
@@ -122,13 +124,17 @@ pub async fn accepted_with_its_hold(factory: Factory) {
     let mut whole = job(5);
     (whole.body, whole.start_by) = ((0..=255).collect(), Some(at(60)));
     whole.webhook = Some((0..=255).collect());
-    accept_as(&storage, whole.clone(), account).await;
+    let terms = NewHold {
+        principal: Some(Principal::Member(MemberId::from_u128(7))),
+        ..hold(5, account, 10)
+    };
+    let accepted = storage.jobs.accept(whole.clone(), terms.clone()).await.unwrap();
+    assert!(matches!(accepted, HoldOutcome::Held { .. }), "{accepted:?}");
     let found = get(&storage, account, 5).await;
-    let terms = hold(5, account, 10);
     let expected = Job {
         terms: whole,
         account,
-        key: terms.key,
+        principal: terms.principal,
         request: terms.request,
         hold: terms.id,
         held: nanos(10),

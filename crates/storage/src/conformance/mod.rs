@@ -174,7 +174,7 @@ macro_rules! ledger_conformance_tests {
                 accounts_do_not_deadlock, every_audit_is_of_one_instant;
             sweep: voids_only_expired_holds, sweep_respects_the_limit, settle_after_the_sweep_returns_its_result;
             usage: rows_store_every_field, newest_first_in_pages, every_filter, filters_join, models_are_canonical,
-                rows_belong_to_one_account, keys_have_their_last_use;
+                rows_belong_to_one_account, principals_are_recorded, keys_have_their_last_use;
             total: sums_by_group, no_rows_no_groups, sums_every_class;
             refund: charge_becomes_a_lot, refunds_never_exceed_the_charge, same_id_is_one_refund,
                 allowance_returns_to_its_open_week, allowance_of_a_closed_week_is_not_refunded,

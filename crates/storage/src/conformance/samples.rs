@@ -8,7 +8,8 @@ use tokio::task::JoinSet;
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
-    AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, SubscriptionId, Timestamp, Unit, Usage,
+    AccountId, Credits, HoldId, KeyId, PriceVersion, Principal, RequestId, SubscriptionId, Timestamp, Unit,
+    Usage,
 };
 
 use super::BoxFuture;
@@ -97,7 +98,7 @@ pub(super) fn hold(number: u128, account: AccountId, amount: i64) -> NewHold {
     NewHold {
         id: HoldId::from_u128(number),
         account,
-        key: Some(KeyId::from_u128(5)),
+        principal: Some(Principal::Key(KeyId::from_u128(5))),
         request: RequestId::from_u128(number),
         amount: nanos(amount),
         price_version: PriceVersion::from_u64(9),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate_types::{AccountId, Credits, KeyId, Timestamp, Unit, Usage};
+use tollgate_types::{AccountId, Credits, KeyId, Principal, Timestamp, Unit, Usage};
 
 use super::Factory;
 use super::samples::{START, call, every_class, funded, hold, nanos, settlement, take};
@@ -22,7 +22,7 @@ pub async fn sums_by_group(factory: Factory) {
     ];
     for (number, created_at, key, model, endpoint) in calls {
         let new = NewHold {
-            key: key.map(KeyId::from_u128),
+            principal: key.map(KeyId::from_u128).map(Principal::Key),
             model: Arc::from(model),
             endpoint,
             created_at,

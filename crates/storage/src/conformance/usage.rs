@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, Prices, RequestId, Usage};
+use tollgate_types::{
+    AccountId, Credits, HoldId, KeyId, MemberId, PriceVersion, Prices, Principal, RequestId, Usage,
+};
 
 use super::samples::{at, call, every_class, funded, hold, key, nanos, settlement, take};
 use super::{Factory, LedgerSnapshot};
@@ -39,7 +41,7 @@ pub async fn rows_store_every_field(factory: Factory) {
         expected.push(UsageRow {
             id: hold.id,
             account: id,
-            key: hold.key,
+            principal: hold.principal,
             request: hold.request,
             endpoint: Arc::from(hold.endpoint),
             model: hold.model.clone(),
@@ -72,7 +74,7 @@ pub async fn rows_store_every_field(factory: Factory) {
 
 fn sample_hold(number: u128, account: AccountId, full: bool) -> NewHold {
     NewHold {
-        key: full.then(|| KeyId::from_u128(u128::MAX)),
+        principal: full.then(|| Principal::Key(KeyId::from_u128(u128::MAX))),
         request: RequestId::from_u128(u128::MAX - number),
         price_version: PriceVersion::from_u64(if full { u64::MAX } else { 0 }),
         model: Arc::from(if full { "maker/größer:7b" } else { "m" }),
@@ -138,7 +140,7 @@ async fn six_calls(storage: &Storage) -> AccountId {
     for number in 1..=6 {
         let odd = number % 2 == 1;
         let new = NewHold {
-            key: (number > 2).then(|| KeyId::from_u128(number / 3)),
+            principal: (number > 2).then(|| Principal::Key(KeyId::from_u128(number / 3))),
             request: RequestId::from_u128(number / 2),
             model: Arc::from(if odd { "a/one" } else { "a/two" }),
             endpoint: if number < 5 {
@@ -369,6 +371,45 @@ pub async fn rows_belong_to_one_account(factory: Factory) {
     assert_eq!((totals[0].requests, totals[0].charge), (1, nanos(2)));
 }
 
+/// Checks that rows have the key or the member of the call: of holds that are stored and of those
+/// that a node keeps to itself, with usual and with rare units.
+pub async fn principals_are_recorded(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 3_000_000_000).await;
+    let principals = [
+        Some(Principal::Key(KeyId::from_u128(7))),
+        Some(Principal::Member(MemberId::from_u128(7))),
+        Some(Principal::Member(MemberId::from_u128(1 << 127))),
+        None,
+    ];
+    let mut expected = Vec::new();
+    for (number, principal) in (1..=40).zip(principals.into_iter().cycle()) {
+        let amount = if number > 36 { 1_100_000_000 } else { 5 };
+        let new = NewHold {
+            principal,
+            ..hold(number, account, amount)
+        };
+        let hold = take(&storage, new).await;
+        let mut settlement = settlement(&hold, 1);
+        if number % 3 == 0 {
+            settlement.usage = every_class();
+        }
+        storage.ledger.settle(settlement).await.unwrap();
+        expected.insert(0, (number, principal));
+    }
+    let page = UsagePage {
+        after: None,
+        limit: 100,
+    };
+    let rows = storage.usage.list(account, UsageFilter::default(), page).await;
+    let found: Vec<_> = rows
+        .unwrap()
+        .iter()
+        .map(|row| (row.id.as_u128(), row.principal))
+        .collect();
+    assert_eq!(found, expected);
+}
+
 /// Checks that the last use of a key is the acceptance of its latest settled call. Keys without
 /// such a call and keys of other accounts have none.
 pub async fn keys_have_their_last_use(factory: Factory) {
@@ -379,7 +420,7 @@ pub async fn keys_have_their_last_use(factory: Factory) {
         storage.keys.create(key(number, owner)).await.unwrap();
     }
     let by = |number, owner, key: Option<u128>, seconds| NewHold {
-        key: key.map(KeyId::from_u128),
+        principal: key.map(KeyId::from_u128).map(Principal::Key),
         created_at: at(seconds),
         ..hold(number, owner, 5)
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sqlx::Row as _;
 use tollgate_storage::{Result, Settlement, StorageError, StorageErrorKind};
 use tollgate_types::id::TransferId;
-use tollgate_types::{AccountId, KeyId, Timestamp, Unit};
+use tollgate_types::{AccountId, Principal, Timestamp, Unit};
 
 use super::super::error::while_running;
 use super::super::pool::{Pool, Statement};
@@ -15,7 +15,7 @@ use super::super::rows;
 use super::micros;
 use crate::journal::record::Hold;
 use crate::journal::segment::Installation;
-use crate::rows::{quantity_column, version_column};
+use crate::rows::{key_column, member_column, quantity_column, version_column};
 
 /// A call that has ended.
 pub(super) struct Call {
@@ -112,13 +112,16 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
     let texts =
         |of: fn(&Call) -> &str| -> Vec<String> { calls.iter().map(|call| of(call).to_owned()).collect() };
     let numbers = |of: fn(&Call) -> i64| -> Vec<i64> { calls.iter().map(of).collect() };
-    let key = |key: KeyId| key.as_u128().to_be_bytes().to_vec();
-    let keys: Vec<Option<Vec<u8>>> = calls.iter().map(|call| call.hold.key.map(key)).collect();
+    let columns = |column: fn(Option<Principal>) -> Option<Vec<u8>>| -> Vec<Option<Vec<u8>>> {
+        calls.iter().map(|call| column(call.hold.principal)).collect()
+    };
+    let members = columns(member_column);
     let first = |call: &Call| call.settlement.first_at.map(Timestamp::as_micros);
     let first: Vec<Option<i64>> = calls.iter().map(first).collect();
     let duration = |duration| i64::try_from(micros(duration)).unwrap_or(i64::MAX);
     let has_non_tokens = calls.iter().any(|call| call.settlement.usage.has_non_tokens());
-    let mut statement = sqlx::query(if has_non_tokens { ROUND_ALL_UNITS } else { ROUND });
+    let has_notes = has_non_tokens || members.iter().any(Option::is_some);
+    let mut statement = sqlx::query(if has_notes { ROUND_WITH_NOTES } else { ROUND });
     statement = statement
         .bind(account.as_u128().to_be_bytes())
         .bind(report.lease.as_u128().to_be_bytes())
@@ -131,7 +134,7 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
         .bind(duration(terms.ttl))
         .bind(duration(terms.keep))
         .bind(ids(|call| call.hold.id.as_u128()))
-        .bind(keys)
+        .bind(columns(key_column))
         .bind(ids(|call| call.hold.request.as_u128()))
         .bind(texts(|call| &call.hold.endpoint))
         .bind(texts(|call| &call.hold.model))
@@ -153,10 +156,11 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
         .bind(numbers(|call| call.hold.created_at.as_micros()))
         .bind(first)
         .bind(numbers(|call| call.settlement.ended_at.as_micros()));
-    if has_non_tokens {
+    if has_notes {
         for unit in Unit::NON_TOKENS {
             statement = statement.bind(quantities(unit));
         }
+        statement = statement.bind(members);
     }
     statement
 }
@@ -164,11 +168,11 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
 const ROUND: &str = "SELECT leased, available, is_open, may_hold FROM lease_round($1, $2, $3, $4, $5, $6, $7, $8, $9,
     $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32,
     $33)";
-/// Like [`ROUND`], but also records the units other than tokens.
-const ROUND_ALL_UNITS: &str = "WITH round AS MATERIALIZED (SELECT leased, available, is_open, may_hold
+/// Like [`ROUND`], but also records the units other than tokens and the members.
+const ROUND_WITH_NOTES: &str = "WITH round AS MATERIALIZED (SELECT leased, available, is_open, may_hold
     FROM lease_round($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
         $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33)),
-    noted AS MATERIALIZED (SELECT note_made($1, $11, $34, $35, $36, $37) FROM round)
+    noted AS MATERIALIZED (SELECT note_made($1, $11, $34, $35, $36, $37), note_members($1, $11, $38) FROM round)
     SELECT leased, available, is_open, may_hold FROM round, (SELECT count(*) FROM noted) AS once";
 
 /// Returns the id of the database's installation.

@@ -182,7 +182,7 @@ pub fn hold(number: u128, account: AccountId, amount: i64) -> NewHold {
     NewHold {
         id: HoldId::from_u128(number),
         account,
-        key: None,
+        principal: None,
         request: RequestId::from_u128(number),
         amount: Credits::from_nanos(amount),
         price_version: VERSION,

@@ -17,7 +17,7 @@ fn hold(id: u128, amount: i64) -> Arc<Hold> {
     Arc::new(Hold::from(NewHold {
         id: HoldId::from_u128(id),
         account: ACCOUNT,
-        key: None,
+        principal: None,
         request: RequestId::from_u128(id),
         amount: Credits::from_nanos(amount),
         price_version: PriceVersion::from_u64(1),
