@@ -12,7 +12,7 @@ pub enum Principal {
 }
 
 impl Principal {
-    /// Returns the principal of two stored columns, of which at most one has a value.
+    /// Returns the principal of two stored columns. At most one of them has a value.
     pub fn from_columns(key: Option<KeyId>, member: Option<MemberId>) -> Option<Self> {
         member.map(Self::Member).or(key.map(Self::Key))
     }

@@ -805,7 +805,7 @@ mod tests {
         assert_eq!(read(&mut rest), NextRecord::End { torn: 0 });
     }
 
-    /// A hold of a member has a kind of its own, so journals of versions without members stay
+    /// A hold of a member has a separate kind, so journals of versions without members stay
     /// readable.
     #[test]
     fn holds_of_members_round_trip() {
