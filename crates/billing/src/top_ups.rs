@@ -276,8 +276,8 @@ impl TopUps {
             // The outcome is unknown: the top-up stays pending and is retried.
             Err(error) if error.is_transient => Err(unavailable(&error)),
             Err(error) => {
-                self.fail(top_up.id, "refused").await?;
-                Err(unavailable(&error))
+                tracing::warn!(%error, top_up.id = %top_up.id, "the payment provider rejected the charge");
+                self.fail(top_up.id, "refused").await
             }
         }
     }
