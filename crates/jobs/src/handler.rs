@@ -10,10 +10,10 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tollgate_storage::job::SUSPECT_DEATHS;
 use tollgate_storage::{
-    Job, JobActivity, JobAdvance, JobEnd, JobLease, JobStep, LeasedJob, NewJobEvent, Result, StorageError,
-    StorageErrorKind,
+    Job, JobActivity, JobAdvance, JobEnd, JobError, JobLease, JobStep, LeasedJob, NewJobEvent, Result,
+    StorageError, StorageErrorKind,
 };
-use tollgate_types::{Clock, JobId, StepState};
+use tollgate_types::{Clock, Error, ErrorCode, JobId, StepState};
 
 use crate::Jobs;
 use crate::permits::{WorkPermit, WorkPermits};
@@ -29,6 +29,16 @@ pub trait Handler: Send + Sync {
     /// failure, so implementations must check the steps before each provider request. After a
     /// storage failure, the next worker that leases the job continues the job.
     async fn run(&self, work: &mut Work) -> Result<JobOutcome>;
+}
+
+/// Converts an error to the error that a failed job stores for its owner. Logs the cause of an
+/// internal error.
+pub fn job_error(job: &Job, error: &Error) -> JobError {
+    if error.code == ErrorCode::InternalError {
+        let cause = error.operator_message();
+        tracing::error!(job.id = %job.terms.id, account.id = %job.account, cause, "a job failed");
+    }
+    JobError::from(error)
 }
 
 /// Result of a handler's run.

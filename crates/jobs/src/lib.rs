@@ -20,7 +20,7 @@ use tollgate_storage::{
 };
 use tollgate_types::{AccountId, Credits, JobId, Timestamp};
 
-pub use handler::{Handler, JobOutcome, Progress, ProgressListener, Work};
+pub use handler::{Handler, JobOutcome, Progress, ProgressListener, Work, job_error};
 pub use webhooks::{JobRenderer, WebhookRecord, Webhooks};
 pub use worker::{Worker, WorkerSettings};
 

@@ -778,7 +778,7 @@ impl<C: MediaGenerator> GenerationHandler<C> {
         JobOutcome::Ended(Box::new(JobEnd {
             status,
             result: None,
-            error: error.map(|error| crate::jobs::job_error(job, error)),
+            error: error.map(|error| tollgate_jobs::job_error(job, error)),
             settlement: self.media_jobs.pipeline.conclude(job, &prices, conclusion),
             parts: Vec::new(),
             events: Vec::new(),

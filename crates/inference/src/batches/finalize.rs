@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate_jobs::{JobOutcome, Progress, Work};
-use tollgate_storage::{FilePurpose, FileRecord, Job, JobEnd, JobError, LineState, NewJobEvent, Settlement};
+use tollgate_storage::{FilePurpose, FileRecord, Job, JobEnd, LineState, NewJobEvent, Settlement};
 use tollgate_types::usage::Outcome as CallOutcome;
 use tollgate_types::{BatchId, Credits, Error, FileId, JobStatus, StepState};
 
@@ -160,7 +160,7 @@ impl Batches {
             parts: Vec::new(),
             status: JobStatus::Failed,
             result: None,
-            error: Some(JobError::from(error)),
+            error: Some(tollgate_jobs::job_error(job, error)),
             settlement: Settlement::free(job.account, job.hold, CallOutcome::Cancelled, self.clock.now()),
             events: Vec::new(),
         }))

@@ -447,7 +447,7 @@ impl CompositionHandler {
         let pipeline = &self.media_jobs.pipeline;
         let settlement = pipeline.conclude_parts(job, &parts, ending, None, ahead);
         let error = generated.as_ref().err();
-        let error = error.map(|error| crate::jobs::job_error(job, error));
+        let error = error.map(|error| tollgate_jobs::job_error(job, error));
         JobOutcome::Ended(Box::new(JobEnd {
             status,
             result: generated.ok().flatten(),

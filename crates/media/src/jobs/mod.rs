@@ -6,7 +6,7 @@ mod service;
 mod wire;
 
 pub use records::Records;
-pub(crate) use records::{job_error, unavailable};
+pub(crate) use records::unavailable;
 pub use routes::routes;
 pub(crate) use routes::{accepted, prefer_wait, preference_applied};
 pub use wire::{JobRecord, JobReference};

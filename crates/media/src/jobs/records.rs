@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use tollgate_accounts::{Disposition, Vault};
 use tollgate_edge::error::{ErrorBody, ErrorObject};
 use tollgate_jobs::webhooks::{JobRenderer, WebhookRecord};
-use tollgate_storage::{Job, JobError, StorageError, StorageErrorKind};
+use tollgate_storage::{Job, StorageError, StorageErrorKind};
 use tollgate_types::{Error, ErrorCode, JobStatus, Retry, Timestamp, Unit, Usage};
 
 use super::wire::{JobRecord, JobReference};
@@ -239,16 +239,6 @@ fn plain(millionths: u64) -> Value {
         0 => (millionths / 1_000_000).into(),
         _ => (millionths as f64 / 1e6).into(),
     }
-}
-
-/// Converts an error to the error that a failed job stores for its owner. Logs the cause of an
-/// internal error.
-pub(crate) fn job_error(job: &Job, error: &Error) -> JobError {
-    if error.code == ErrorCode::InternalError {
-        let cause = error.operator_message();
-        tracing::error!(job.id = %job.terms.id, account.id = %job.account, cause, "a job failed");
-    }
-    JobError::from(error)
 }
 
 /// Converts a storage error to the error for the caller.
