@@ -97,7 +97,9 @@ impl Admins {
     pub async fn revoke(&self, id: AdminId) -> Result<Admin, Error> {
         let revoked = self.store.revoke(id, self.clock.now()).await;
         revoked.map_err(|error| match error.kind {
-            StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such administrator."),
+            StorageErrorKind::NotFound => {
+                Error::new(ErrorCode::NotFound, "The administrator does not exist.")
+            }
             _ => Error::internal(error),
         })
     }

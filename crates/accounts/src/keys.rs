@@ -297,7 +297,7 @@ impl Keys {
         if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
             return Err(Error::new(
                 ErrorCode::InvalidParameter,
-                "The name of a key must have 1 to 100 characters.",
+                "'name' must have 1 to 100 characters, none of them control characters.",
             )
             .with_param("name"));
         }
@@ -335,7 +335,7 @@ impl Keys {
 
     fn creation_error(error: StorageError) -> Error {
         match error.kind {
-            StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such account."),
+            StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "The account does not exist."),
             StorageErrorKind::Conflict => {
                 let message = "The account has the maximum number of keys. Revoke an unused key, or request a higher limit.";
                 Error::new(ErrorCode::KeyLimitReached, message)
@@ -356,7 +356,7 @@ impl Keys {
 
     fn changed(&self, stored: Result<Key, StorageError>) -> Result<Key, Error> {
         let key = stored.map_err(|error| match error.kind {
-            StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such key."),
+            StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "The key does not exist."),
             _ => Error::internal(error),
         })?;
         self.invalidate(Notification::Account(key.account));

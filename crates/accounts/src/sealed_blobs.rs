@@ -55,7 +55,9 @@ impl SealedBlobs {
         let salt: String = salt.iter().map(|byte| format!("{byte:02x}")).collect();
         let secret = self.pepper.digest(&format!("object {object} {salt}"));
         let key = UnboundKey::new(&AES_256_GCM, &secret);
-        Ok(LessSafeKey::new(key.map_err(|_| corrupt("cannot derive a key"))?))
+        Ok(LessSafeKey::new(key.map_err(|_| {
+            corrupt("cannot derive the encryption key of an object")
+        })?))
     }
 
     /// Opens an object and reads its header, or the whole object if it is shorter.
@@ -273,7 +275,7 @@ impl Opening {
         let mut chunk = self.buffer.split_to(size);
         self.key
             .open_in_place(nonce(self.index, is_last), Aad::empty(), &mut chunk)
-            .map_err(|_| corrupt("the object was modified after it was written"))?;
+            .map_err(|_| corrupt("the object was modified, or was encrypted with another pepper"))?;
         let within = |place: u64| usize::try_from(place.clamp(start, start + plain) - start).unwrap_or(CHUNK);
         let (from, to) = (within(self.range.start), within(self.range.end));
         chunk.truncate(to);

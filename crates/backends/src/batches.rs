@@ -63,12 +63,13 @@ pub(crate) use bind_line_end;
 
 /// Parses the number and the state of a line.
 pub(crate) fn state_from(number: i64, state: &str) -> Result<(u32, LineState)> {
-    let state = LineState::parse(state).ok_or_else(|| corrupt(format!("unknown line state '{state}'")))?;
+    let state =
+        LineState::parse(state).ok_or_else(|| corrupt(format!("unknown batch line state '{state}'")))?;
     Ok((number_from(number)?, state))
 }
 
 fn number_from(column: i64) -> Result<u32> {
-    u32::try_from(column).map_err(|_| corrupt(format!("invalid line number {column}")))
+    u32::try_from(column).map_err(|_| corrupt(format!("invalid batch line number {column}")))
 }
 
 columns! {

@@ -127,7 +127,8 @@ impl TryFrom<CalibrationColumns> for Calibration {
 
     fn try_from(columns: CalibrationColumns) -> Result<Calibration> {
         let number = |column: i64| {
-            u32::try_from(column).map_err(|_| corrupt(format!("invalid calibration number {column}")))
+            u32::try_from(column)
+                .map_err(|_| corrupt(format!("invalid count or version of a calibration: {column}")))
         };
         Ok(Calibration {
             details: NewCalibration {

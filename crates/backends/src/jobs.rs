@@ -43,7 +43,7 @@ pub(crate) const IS_WAITING: &str = "SELECT EXISTS (SELECT 1 FROM job WHERE stat
 /// ahead.
 pub(crate) const SHORTEN_LEASES: &str = "UPDATE job SET lease_until = $1 \
     WHERE status = 'in_progress' AND lease_until > $2";
-const _: () = assert!(SUSPECT_DEATHS == 2, "as CLAIM has it");
+const _: () = assert!(SUSPECT_DEATHS == 2, "must equal the number in CLAIM");
 
 /// Leases due jobs with fairness between accounts: the first job of every account precedes the
 /// second job of any account. Running jobs of an account count.
@@ -517,7 +517,8 @@ impl TryFrom<StepColumns> for JobStep {
     type Error = StorageError;
 
     fn try_from(columns: StepColumns) -> Result<JobStep> {
-        let number = |column: i64| u32::try_from(column).map_err(|_| corrupt(format!("bad step {column}")));
+        let number =
+            |column: i64| u32::try_from(column).map_err(|_| corrupt(format!("invalid step number {column}")));
         let state = StepState::parse(&columns.state);
         Ok(JobStep {
             number: number(columns.number)?,

@@ -131,7 +131,7 @@ impl TryFrom<NoticeColumns> for Notice {
             body: columns.body,
             state: NoticeState::parse(&columns.state)
                 .ok_or_else(|| unknown("notice state", &columns.state))?,
-            attempts: attempts.map_err(|_| corrupt(format!("bad attempt count {}", columns.attempts)))?,
+            attempts: attempts.map_err(|_| corrupt(format!("invalid attempt count {}", columns.attempts)))?,
             due_at: Timestamp::from_micros(columns.due_at),
             failure: columns.failure,
             created_at: Timestamp::from_micros(columns.created_at),

@@ -66,7 +66,8 @@ impl TryFrom<PartColumns> for UsagePart {
     fn try_from(columns: PartColumns) -> Result<UsagePart> {
         let number = columns.number;
         Ok(UsagePart {
-            number: u32::try_from(number).map_err(|_| corrupt(format!("invalid usage part {number}")))?,
+            number: u32::try_from(number)
+                .map_err(|_| corrupt(format!("invalid usage part number {number}")))?,
             name: columns.name.into(),
             model: columns.canonical_model.unwrap_or(columns.model).into(),
             target: columns.provider.into(),

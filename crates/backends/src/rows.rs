@@ -69,7 +69,8 @@ pub(crate) fn tpm_column(limits: Limits) -> Option<i64> {
 
 /// Reads a limit from a column.
 pub(crate) fn limit_from(column: Option<i64>) -> Result<Option<u32>> {
-    let limit = column.map(|limit| u32::try_from(limit).map_err(|_| corrupt(format!("bad limit {limit}"))));
+    let limit =
+        column.map(|limit| u32::try_from(limit).map_err(|_| corrupt(format!("invalid limit {limit}"))));
     limit.transpose()
 }
 
@@ -127,8 +128,8 @@ pub(crate) fn link_from(
     hash: Option<&[u8]>,
 ) -> Result<Option<Link>> {
     let hash_from = |bytes: &[u8]| {
-        let hash =
-            <[u8; 32]>::try_from(bytes).map_err(|_| corrupt(format!("bad hash of {} bytes", bytes.len())));
+        let hash = <[u8; 32]>::try_from(bytes)
+            .map_err(|_| corrupt(format!("invalid hash of {} bytes", bytes.len())));
         hash.map(TransferHash)
     };
     match (sequence.filter(|sequence| *sequence != 0), previous, hash) {
@@ -500,7 +501,7 @@ pub(crate) fn plan_from(name: Option<String>, window: Option<Vec<u8>>) -> Result
             window: TransferId::from_u128(id_from(&window)?),
         })),
         (None, None) => Ok(None),
-        _ => Err(corrupt("a plan and its week are not both present")),
+        _ => Err(corrupt("only one of 'plan_name' and 'window_id' is set")),
     }
 }
 
@@ -536,7 +537,8 @@ impl TryFrom<LotColumns> for Lot {
             withdrawn: Credits::from_nanos(columns.withdrawn),
             terms: LotTerms {
                 kind: kind.ok_or_else(|| corrupt(format!("unknown lot kind '{}'", columns.kind)))?,
-                priority: priority.map_err(|_| corrupt(format!("bad lot priority {}", columns.priority)))?,
+                priority: priority
+                    .map_err(|_| corrupt(format!("invalid lot priority {}", columns.priority)))?,
                 expires_at: columns.expires_at.map(Timestamp::from_micros),
                 note: columns.note,
             },

@@ -105,7 +105,7 @@ impl fmt::Debug for S3Config {
 pub fn check_endpoint(endpoint: &str, allow_http: bool) -> std::result::Result<(), &'static str> {
     let url = Url::parse(endpoint).map_err(|_| "write https://host, or http://127.0.0.1:port")?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("remove the user name and the password: set the key by variables or files");
+        return Err("remove the user name and the password: set the key in environment variables or files");
     }
     let is_local = match url.host() {
         Some(Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),

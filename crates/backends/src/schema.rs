@@ -116,7 +116,8 @@ pub(crate) fn compare(applied: &[Applied], known: &Migrator) -> Result<(), Strin
         "another build of Tollgate migrated it; restore a backup or use that build"
     };
     Err(format!(
-        "the database has schema version {theirs}, but this program needs version {ours}: {advice}"
+        "the database has schema version {theirs}, which differs from version {ours} of this program: \
+         {advice}"
     ))
 }
 

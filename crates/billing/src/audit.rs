@@ -229,7 +229,7 @@ impl Audit {
             && lines.usage != row.usage
         {
             let (row, lines) = (row.usage.total().to_string(), lines.usage.total().to_string());
-            self.differ(&subject, "usage of its lines", row, lines);
+            self.differ(&subject, "usage (sum of the batch lines)", row, lines);
         }
         let credits = call.moved(Leg::Hold) + call.moved(Leg::HoldLease);
         let allowance = call.moved(Leg::HoldAllowance);
@@ -300,7 +300,7 @@ impl Audit {
             let recorded = i128::from(row.usage.get(unit));
             self.compare(
                 format!("{subject}: {}", unit.as_str()),
-                &[("consumed by its parts", recorded, consumed)],
+                &[("quantity (sum of the parts)", recorded, consumed)],
             );
         }
         sum
@@ -328,7 +328,7 @@ impl Audit {
                 format!("call {id}"),
                 "parts",
                 parts.to_string(),
-                "no call has them".to_owned(),
+                "0: the call has no usage row".to_owned(),
             );
         }
     }
@@ -343,7 +343,7 @@ impl Audit {
                 .map_or("none".to_owned(), |version| version.to_string());
             self.differ(
                 subject,
-                "price version of its transfers",
+                "price version of the transfers",
                 recorded,
                 version.to_string(),
             );
@@ -353,7 +353,7 @@ impl Audit {
                 subject,
                 "plan",
                 "none".to_owned(),
-                "one that has an allowance".to_owned(),
+                "a plan with an allowance".to_owned(),
             );
         }
         // Usage is estimated only if the response was delivered or the caller disconnected; calls
@@ -372,7 +372,7 @@ impl Audit {
             let total = row.usage.total().to_string();
             self.differ(
                 subject,
-                "tokens of a call that a crash interrupted",
+                "usage of a call that a crash interrupted",
                 total,
                 "0".to_owned(),
             );
@@ -408,7 +408,7 @@ impl Audit {
                 self.differ(&subject, "used", used.to_string(), format!("at most {opened}"));
             }
             if week.closed > 0 {
-                self.compare(&subject, &[("left when it was closed", week.closed, left)]);
+                self.compare(&subject, &[("unused at the end of the week", week.closed, left)]);
             } else if left > 0 {
                 open.push((subject, left));
             }
@@ -471,7 +471,7 @@ impl AuditVisitor for Audit {
     }
 
     fn line(&mut self, line: &ChargedLine) {
-        let subject = format!("a line of {}", line.hold);
+        let subject = format!("a batch line of {}", line.hold);
         let Some(prices) = self.prices.get(&line.price_version) else {
             let version = line.price_version.to_string();
             return self.differ(subject, "price version", version, "not recorded".to_owned());

@@ -305,13 +305,16 @@ impl Auditor {
         if row.overrun != 0 {
             self.fault(
                 "I9",
-                format!("usage row {id}: overrun {}, none in the ledger", row.overrun),
+                format!(
+                    "usage row {id} records an overrun of {}; the ledger records none",
+                    row.overrun
+                ),
             );
         }
         if row.held != 0 {
             self.fault(
                 "I7",
-                format!("usage row {id} has no hold: it was served without permission to spend"),
+                format!("usage row {id} has no hold: the call was served without permission to spend"),
             );
         }
     }
@@ -338,12 +341,15 @@ impl Auditor {
             Some(week) => *self.ledger.drawn.entry(week).or_default() += drawn - refund_sums,
             None => {
                 if drawn != 0 {
-                    self.fault("I12", format!("hold {id} draws on an allowance without a week"));
+                    self.fault(
+                        "I12",
+                        format!("hold {id} draws on an allowance but names no week"),
+                    );
                 }
                 if refund_sums != 0 {
                     self.fault(
                         "I16",
-                        format!("a refund of {id} returns an allowance without a week"),
+                        format!("a refund of {id} returns an allowance, but the call names no week"),
                     );
                 }
             }
@@ -410,7 +416,7 @@ impl Auditor {
         }
         if included != row.charge.min(allowance) || paid > credits {
             let detail = format!(
-                "hold {id}: an allowance of {allowance} paid {included} and credits paid {paid} of {}",
+                "hold {id}: an allowance of {allowance} paid {included} and credits paid {paid} of a charge of {}",
                 row.charge
             );
             self.fault("I6", detail);
@@ -446,7 +452,10 @@ impl Auditor {
             .unwrap_or(0);
         left.retain(|_, left| *left != 0);
         for (week, left) in left.iter().filter(|(_, left)| **left < 0) {
-            self.fault("I12", format!("week {week} paid {} more than it had", -left));
+            self.fault(
+                "I12",
+                format!("week {week} paid {} nano-credits more than its allowance", -left),
+            );
         }
         let open: i128 = left.values().sum();
         if left.len() > 1 || open != ledger {
@@ -505,7 +514,7 @@ impl Auditor {
                 let (id, [credits, allowance]) = (refund.id, given);
                 let [recorded, included] = parts;
                 let detail = format!(
-                    "refund {id} records {recorded} and {included}; the ledger has {credits} and {allowance}"
+                    "refund {id} records {recorded} to credits and {included} to the allowance; the ledger has {credits} and {allowance}"
                 );
                 self.fault("I16", detail);
             }
@@ -527,8 +536,8 @@ impl Auditor {
         }
         if credits > paid || allowance > included || credits + allowance != recorded {
             let detail = format!(
-                "usage row {id}: {credits} of {paid} paid and {allowance} of {included} included \
-                were refunded; the row records {recorded}"
+                "usage row {id}: {credits} of {paid} paid by credits and {allowance} of {included} paid by \
+                the allowance were refunded; the row records {recorded}"
             );
             self.fault("I16", detail);
         }
@@ -597,7 +606,7 @@ impl Auditor {
         let settled = legs.settled().unwrap_or(0);
         if settled != row.charge || row.held != legs.held().unwrap_or(0) {
             let detail = format!(
-                "usage row {id} records a charge of {} of {} held; the ledger settled {settled}",
+                "usage row {id} records a charge of {} and a hold of {}; the ledger settled {settled}",
                 row.charge, row.held
             );
             self.fault("I11", detail);
@@ -606,7 +615,7 @@ impl Auditor {
             self.fault(
                 "I9",
                 format!(
-                    "usage row {id}: overrun {}, which differs from the ledger",
+                    "usage row {id} records an overrun of {}, which differs from the ledger",
                     row.overrun
                 ),
             );
@@ -631,7 +640,7 @@ impl Auditor {
             return self.fault(
                 "I13",
                 format!(
-                    "usage row {} names {}, which is not recorded",
+                    "usage row {} names price version {}, which is not recorded",
                     row.id, row.price_version
                 ),
             );
@@ -645,13 +654,13 @@ impl Auditor {
         let paid = nanos(row.charge) + nanos(row.overrun);
         if paid != cost {
             let detail = format!(
-                "usage row {} ({model}): {paid} nano-credits were paid; its prices give {cost}",
+                "usage row {} ({model}): charge and overrun are {paid} nano-credits; its prices give {cost}",
                 row.id
             );
             self.fault("I13", detail);
         }
         if parts.is_some_and(|parts| parts.usage != row.usage) {
-            let detail = format!("usage row {}: its parts have another usage", row.id);
+            let detail = format!("usage row {} and its parts have different usage", row.id);
             self.fault("I13", detail);
         }
     }
@@ -665,7 +674,7 @@ impl Auditor {
         let cost = prices.cost(&part.usage);
         if cost != part.cost {
             let detail = format!(
-                "part '{name}' of {row} ({model}) records {}; its prices give {cost}",
+                "part '{name}' of {row} ({model}) records a cost of {}; its prices give {cost}",
                 part.cost
             );
             self.fault("I13", detail);
@@ -707,7 +716,7 @@ impl AuditVisitor for Auditor {
             self.fault(
                 "I15",
                 format!(
-                    "lot {} of {amount}: {remaining} left, {expired} expired and {withdrawn} withdrawn",
+                    "lot {} of {amount} cannot have {remaining} left, {expired} expired and {withdrawn} withdrawn",
                     lot.id
                 ),
             );
@@ -751,7 +760,10 @@ impl AuditVisitor for Auditor {
         if amount <= 0 {
             self.fault(
                 "I1",
-                format!("a transfer of {:?} moves {amount}", transfer.subject),
+                format!(
+                    "a transfer of {:?} moves {amount}, which is not above zero",
+                    transfer.subject
+                ),
             );
         }
         if (transfer.debit, transfer.credit) != transfer.leg.sides() {
@@ -806,7 +818,7 @@ impl AuditVisitor for Auditor {
         if charge > held || charge < 0 {
             self.fault(
                 "I4",
-                format!("usage row {} charges {charge} of {held} held", row.id),
+                format!("usage row {} charges {charge}, but {held} were held", row.id),
             );
         }
         if !(0..=charge).contains(&nanos(row.included)) {
@@ -849,7 +861,7 @@ impl AuditVisitor for Auditor {
             let (hold, version) = (line.hold, line.price_version);
             return self.fault(
                 "I13",
-                format!("a line of {hold} names {version}, which is not recorded"),
+                format!("a batch line of {hold} names price version {version}, which is not recorded"),
             );
         };
         let cost = prices.at(Discount::BATCH).cost(&line.usage);

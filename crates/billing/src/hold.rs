@@ -73,7 +73,7 @@ pub struct Terms {
 }
 
 /// A hold that is not settled yet.
-#[must_use = "a hold that is not settled keeps credits from their owner until it expires"]
+#[must_use = "an unsettled hold reserves credits of its account until the hold expires"]
 #[derive(Debug)]
 pub struct Hold {
     id: HoldId,
@@ -238,7 +238,7 @@ impl Hold {
         ended_at: Timestamp,
     ) -> Result<(), StorageError> {
         if !charge.overrun.is_zero() {
-            tracing::error!(hold.id = %self.id, overrun = %charge.overrun, "upstream usage exceeded the maximum of its hold");
+            tracing::error!(hold.id = %self.id, overrun = %charge.overrun, "the cost of the upstream usage exceeded the held amount");
         }
         let settlement = Settlement {
             hold: self.id,
@@ -378,10 +378,10 @@ fn not_allowed(minimum: Credits, maximum: Credits, demand: &Demand) -> Error {
     let answer = if demand.is_input_only() {
         ""
     } else {
-        " with the shortest response"
+        " even with the shortest response"
     };
     let message = format!(
-        "'{MAX_COST}' is {maximum}, but this request{answer} can cost {minimum} credits. Raise it \
+        "'{MAX_COST}' is {maximum}, but this request can cost {minimum} credits{answer}. Raise '{MAX_COST}' \
          to at least {minimum}, or shorten the input."
     );
     Error::new(ErrorCode::ParameterOutOfRange, message).with_param(MAX_COST)

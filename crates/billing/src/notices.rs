@@ -212,12 +212,12 @@ impl Notices {
                 why: error.detail,
             },
             (Err(error), _) => {
-                tracing::warn!(%error, account.id = %notice.account, "giving up on {}", notice.id);
+                tracing::warn!(%error, account.id = %notice.account, "giving up on the delivery of {}", notice.id);
                 NoticeOutcome::Failed { why: error.detail }
             }
         };
         if let Err(error) = self.storage.notices.finish(notice, outcome).await {
-            tracing::warn!(%error, notice.id = %notice.id, "cannot store the outcome of {}; it may be sent again", notice.id);
+            tracing::warn!(%error, notice.id = %notice.id, "cannot store the outcome of {}; the notice may be sent again", notice.id);
         }
     }
 
@@ -258,8 +258,8 @@ impl Notices {
             subject: format!("{}: {credits} credits are left", self.sender),
             text: format!(
                 "The balance of {} is {credits} credits, which is below the threshold of {below}.\n\n\
-                 Requests that cost more than the balance fail with status 402. Add credits to continue. Running \
-                 requests are not stopped.\n",
+                 New requests fail with status 402 if they can cost more than the available credits and plan \
+                 allowance. Running requests are not stopped. Add credits to continue.\n",
                 notice.account
             ),
         };

@@ -155,17 +155,21 @@ pub async fn change_plan(
     now: Timestamp,
 ) -> Result<Subscription, Error> {
     let found = subscriptions.get(id).await.map_err(Error::internal)?;
-    let found = found.ok_or_else(|| Error::new(ErrorCode::NotFound, "There is no such subscription."))?;
+    let found = found.ok_or_else(|| Error::new(ErrorCode::NotFound, "The subscription does not exist."))?;
     let old = &found.terms;
     let refuse = |message: &str| Err(Error::new(ErrorCode::InvalidParameter, message).with_param("plan"));
     if old.product != Product::Plan {
-        return refuse("It is not a subscription to a plan.");
+        return refuse("The subscription is not for a plan, so its plan cannot change.");
     }
     if found.state != SubscriptionState::Active {
-        return refuse("The subscription is not active. Pay the outstanding amount or create a new one.");
+        return refuse(
+            "The subscription is not active. If a payment is overdue, pay it; otherwise, create a new subscription.",
+        );
     }
     if plan.payer != old.payer {
-        return refuse("The plan has another payment method. Cancel the subscription and create a new one.");
+        return refuse(
+            "The new plan has another payer than the subscription. Cancel the subscription, and subscribe to the new plan after it has ended.",
+        );
     }
     let is_same = plan.name == old.subject && plan.cadence == old.cadence;
     if !is_same {
@@ -199,7 +203,7 @@ fn changed_meanwhile(error: StorageError, subscription: &Subscription) -> Error 
     let message = match (error.kind, subscription.cancel_at_period_end) {
         (StorageErrorKind::Conflict, true) => "The subscription is cancelled. Resume it first.",
         (StorageErrorKind::Conflict, false) => {
-            "The subscription already changes to this plan, or was changed concurrently. Retry."
+            "The subscription is already scheduled to change to this plan, or was changed concurrently. Check its next plan before you retry."
         }
         _ => return Error::internal(error),
     };
@@ -220,7 +224,7 @@ pub async fn subscribe(
         .subscribe(new)
         .await
         .map_err(|error| match error.kind {
-            StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such account."),
+            StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "The account does not exist."),
             StorageErrorKind::Conflict => {
                 let message = "The account has a plan that has not ended. An account has one plan at a time.";
                 Error::new(ErrorCode::InvalidParameter, message).with_param("account")
@@ -249,7 +253,7 @@ pub async fn change(
     now: Timestamp,
 ) -> Result<Subscription, Error> {
     let found = subscriptions.get(id).await.map_err(Error::internal)?;
-    let found = found.ok_or_else(|| Error::new(ErrorCode::NotFound, "There is no such subscription."))?;
+    let found = found.ok_or_else(|| Error::new(ErrorCode::NotFound, "The subscription does not exist."))?;
     let change = match action {
         PlanAction::Cancel => Change::CancelAtPeriodEnd,
         PlanAction::Resume => Change::Resume,
@@ -266,7 +270,9 @@ pub async fn change(
 fn refused(subscription: &Subscription, action: PlanAction) -> Error {
     let state = subscription.state.as_str();
     let message = match action {
-        _ if subscription.state.is_terminal() => format!("The subscription is {state}. Create a new one."),
+        _ if subscription.state.is_terminal() => {
+            format!("The subscription is {state}. Create a new subscription.")
+        }
         PlanAction::Cancel => "The subscription already ends after the paid period.".to_owned(),
         PlanAction::Resume => "The subscription is not cancelled.".to_owned(),
         PlanAction::Renew => "The subscription was changed concurrently. Retry.".to_owned(),
@@ -278,7 +284,9 @@ fn done(payment: Payment, price: Credits) -> Result<Subscription, Error> {
     match payment {
         Payment::Done(subscription) => Ok(*subscription),
         Payment::Denied { available } => {
-            let message = format!("The period costs {price} credits, but the account has {available}.");
+            let message = format!(
+                "The period costs {price} credits, but the account has {available}. Add credits, then retry."
+            );
             Err(Error::new(ErrorCode::InsufficientCredits, message))
         }
     }
@@ -340,7 +348,7 @@ fn next_plan(plans: &Plans, subscription: &Subscription) -> Option<Plan> {
     let plan = plan.filter(|plan| plan.payer == subscription.terms.payer);
     if plan.is_none() {
         let name = &next.name;
-        tracing::warn!(subscription.id = %subscription.terms.id, "the plan {name} is no longer offered; the subscription keeps its plan");
+        tracing::warn!(subscription.id = %subscription.terms.id, "the plan {name} is no longer offered with this cadence and payer; the subscription keeps its current plan");
     }
     plan
 }

@@ -12,7 +12,7 @@ pub(crate) fn invalid(param: &str, message: impl Into<String>) -> Error {
 /// other failure becomes an internal error.
 pub fn no_such_account(error: StorageError) -> Error {
     match error.kind {
-        StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such account."),
+        StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "The account does not exist."),
         StorageErrorKind::Conflict => Error::new(ErrorCode::Conflict, "The account is closed."),
         _ => Error::internal(error),
     }

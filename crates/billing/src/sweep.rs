@@ -22,7 +22,7 @@ pub async fn sweep(ledger: &dyn LedgerStore, clock: &dyn Clock) -> u64 {
         }
     }
     if swept > 0 {
-        tracing::warn!(swept, "released holds whose call was never settled");
+        tracing::warn!(swept, "released expired holds whose calls were not settled");
     }
     swept
 }

@@ -40,7 +40,7 @@ impl TestClocks<'_> {
         let refuse = |message: String| Err(Error::new(ErrorCode::InvalidParameter, message).with_param("to"));
         if before.test_clock.is_none() {
             return refuse(
-                "The account has no test clock. Create one with `accounts create --test-clock`.".into(),
+                "The account has no test clock. Create an account with one: `tollgate accounts create --test-clock`.".into(),
             );
         }
         let now = before.time(self.clock.now());

@@ -155,7 +155,10 @@ impl TopUps {
                 return Err(invalid("below", "'below' must be above 0."));
             }
             if auto.monthly_limit < auto.amount {
-                return Err(invalid("monthly_limit", "'monthly_limit' is below 'amount'."));
+                return Err(invalid(
+                    "monthly_limit",
+                    "'monthly_limit' must be at least 'amount'.",
+                ));
             }
         }
         let set = self.storage.top_ups.set_auto(account, auto.clone()).await;
@@ -295,7 +298,7 @@ impl TopUps {
                 false => self.fail(top_up.id, "no_answer").await,
             };
             if let Err(error) = asked {
-                tracing::warn!(%error, top_up.id = %top_up.id, "the outcome of {} is still unknown", top_up.id);
+                tracing::warn!(%error, top_up.id = %top_up.id, "cannot retry the pending charge of {}", top_up.id);
             }
         }
         Ok(())
@@ -341,7 +344,7 @@ impl TopUps {
         let credits = promised.or_else(|| self.settings.price.credits_for(money));
         credits.filter(|credits| *credits > Credits::ZERO).ok_or_else(|| {
             tracing::error!(top_up.id = %top_up.id, ?money, "the payment of {} buys no credits", top_up.id);
-            Error::new(ErrorCode::Conflict, "The payment does not buy any credits.")
+            Error::new(ErrorCode::Conflict, "The payment buys no credits: its amount is too small, or its currency is not that of the credit price.")
         })
     }
 
@@ -375,7 +378,7 @@ impl TopUps {
         if auto.failures >= MAX_FAILURES {
             tracing::warn!(
                 account.id = %top_up.account,
-                "automatic top-ups of {} are disabled: {MAX_FAILURES} charges failed", top_up.account
+                "automatic top-ups of {} are paused: {MAX_FAILURES} consecutive charges failed", top_up.account
             );
         }
         let set = store.set_auto(top_up.account, Some(auto)).await;
@@ -393,7 +396,7 @@ impl TopUps {
                     tracing::warn!(
                         reference,
                         ?total,
-                        "an invoice was refunded; its plan continues until it is cancelled"
+                        "an invoice of a plan was refunded; the subscription continues until it is cancelled"
                     );
                     Ok(EventOutcome::Ignored)
                 }
@@ -415,7 +418,7 @@ impl TopUps {
             .await
             .map_err(conflict)?
             .amount;
-        tracing::info!(account.id = %top_up.account, %owed, %taken, "money of {} was returned", top_up.id);
+        tracing::info!(account.id = %top_up.account, %owed, %taken, "a payment for {} was refunded, fully or in part", top_up.id);
         Ok(EventOutcome::Returned)
     }
 
@@ -510,7 +513,7 @@ fn month_of(now: Timestamp) -> Timestamp {
 /// Returns a 404 error, so that the provider sends the event again: the top-up may be stored by
 /// then.
 fn unknown() -> Error {
-    Error::new(ErrorCode::NotFound, "There is no such top-up.")
+    Error::new(ErrorCode::NotFound, "The top-up does not exist.")
 }
 
 fn conflict(error: StorageError) -> Error {
@@ -524,11 +527,11 @@ fn conflict(error: StorageError) -> Error {
 }
 
 fn unavailable(error: &PaymentError) -> Error {
-    let (code, what) = match error.is_transient {
-        true => (ErrorCode::Overloaded, "does not respond; retry later"),
-        false => (ErrorCode::UpstreamError, "rejected the request"),
+    let (code, what, advice) = match error.is_transient {
+        true => (ErrorCode::Overloaded, "is unavailable", " Retry later."),
+        false => (ErrorCode::UpstreamError, "rejected the request", ""),
     };
-    Error::new(code, format!("The payment provider {what}: {error}."))
+    Error::new(code, format!("The payment provider {what}: {error}.{advice}"))
 }
 
 #[cfg(test)]

@@ -516,7 +516,7 @@ fn check_id(path: &str, id: &str) -> Result<(), LoadError> {
     if id.is_empty() || id.len() > 128 || !id.chars().all(allowed) {
         return fault(
             path,
-            "an id is 1 to 128 letters, digits and - . _ / : @ +, such as \"acme/large\"",
+            "an id must have 1 to 128 letters, digits and - . _ / : @ +, such as \"acme/large\"",
         );
     }
     Ok(())
@@ -533,7 +533,10 @@ fn parse_targets(path: &str, entry: &ModelEntry, input: &CatalogInput) -> Result
             );
         };
         if weight == Some(0) {
-            return fault(path, "the weight must be at least 1; or remove the target");
+            return fault(
+                path,
+                "the weight must be at least 1; to disable the target, remove it",
+            );
         }
         if !input.providers.iter().any(|enabled| enabled.name == provider) {
             let known: Vec<&str> = input
@@ -544,7 +547,7 @@ fn parse_targets(path: &str, entry: &ModelEntry, input: &CatalogInput) -> Result
             let message = match input.unavailable.get(provider) {
                 Some(why) => format!("the provider '{provider}' is not enabled: {why}"),
                 None => format!(
-                    "no enabled provider is named '{provider}'; enabled are: {}",
+                    "no enabled provider is named '{provider}'; enabled providers: {}",
                     known.join(", ")
                 ),
             };
@@ -576,7 +579,7 @@ fn parse_prices(path: &str, entry: &PricesEntry) -> Result<Prices, LoadError> {
         if *price < Credits::ZERO || price.nanos() > 1_000_000 * tollgate_types::money::NANOS_PER_CREDIT {
             return fault(
                 format!("{path}.{name}"),
-                "a price must be 0 to 1,000,000 credits per 1,000,000 units",
+                "a price must be 0 to 1,000,000 credits (per 1,000,000 tokens or characters, per image, or per second)",
             );
         }
         prices = prices

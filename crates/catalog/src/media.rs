@@ -207,14 +207,17 @@ impl Media {
         let fault = |path: String, message| Err(MediaError { path, message });
         for (place, size) in entry.sizes.iter().enumerate() {
             if pixels(size).is_none() {
-                return fault(format!("sizes[{place}]"), "expected a size like \"1024x1536\"");
+                return fault(
+                    format!("sizes[{place}]"),
+                    "expected a size such as \"1024x1536\", with sides of 16 to 16384 pixels",
+                );
             }
         }
         for (place, ratio) in entry.aspect_ratios.iter().enumerate() {
             if parse_ratio(ratio).is_none() {
                 return fault(
                     format!("aspect_ratios[{place}]"),
-                    "expected a ratio such as \"16:9\"",
+                    "expected a ratio such as \"16:9\", with numbers from 1 to 100",
                 );
             }
         }

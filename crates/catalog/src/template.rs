@@ -284,7 +284,7 @@ impl TemplateParams {
             ("generate_audio", self.generate_audio.is_some(), !is_image),
         ] {
             if is_said && !belongs {
-                return Err((key, "is valid only for the other type of template"));
+                return Err((key, "is not valid for this type of template; remove it"));
             }
         }
         let user_prompt =
@@ -293,7 +293,7 @@ impl TemplateParams {
             (
                 "aspect_ratio",
                 user_prompt(&self.aspect_ratio, |text| parse_ratio(text).is_some()),
-                "expected a ratio such as \"16:9\"",
+                "expected a ratio such as \"16:9\", with numbers from 1 to 100",
             ),
             (
                 "resolution",

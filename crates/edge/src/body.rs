@@ -82,7 +82,7 @@ pub(crate) fn check_length(headers: &HeaderMap, limit: usize) -> Result<(), Erro
 
 fn too_large(limit: usize) -> Error {
     let mebibytes = limit / (1024 * 1024);
-    let message = format!("The body is larger than the {mebibytes} MiB that this endpoint accepts.");
+    let message = format!("The body is larger than {mebibytes} MiB, the maximum for this request.");
     Error::new(ErrorCode::RequestTooLarge, message)
 }
 

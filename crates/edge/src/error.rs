@@ -66,14 +66,14 @@ pub const fn error_type(code: ErrorCode) -> &'static str {
     status_and_type(code).1
 }
 
-/// Response body of every failed request.
+/// Response body of a failed request.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ErrorBody {
-    /// The error of this response.
+    /// Type, code, message and parameter of the error.
     pub error: ErrorObject,
 }
 
-/// The `error` member of the body of a failed request.
+/// Error of a failed request or job.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ErrorObject {
     /// Human-readable description: what is wrong and what to do.

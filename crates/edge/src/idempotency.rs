@@ -185,7 +185,7 @@ impl Idempotency {
         } = answer
         else {
             let message = format!(
-                "The request {request} was executed with this idempotency key, but its response was too large to be stored."
+                "The request {request} was executed with this idempotency key, but its response was too large to be stored. To execute it again, use a new key."
             );
             return Err(Error::new(ErrorCode::Conflict, message));
         };

@@ -38,7 +38,7 @@ impl MaxCost {
             return Ok(());
         }
         let message = format!(
-            "'{MAX_COST}' must be one amount of credits: a decimal number with at most nine decimals, such as 0.05."
+            "'{MAX_COST}' must be one amount of credits: a decimal number from 0 with at most nine decimals, such as 0.05."
         );
         Err(Error::new(ErrorCode::InvalidParameter, message).with_param(MAX_COST))
     }

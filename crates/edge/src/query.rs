@@ -62,7 +62,7 @@ fn refusal(reason: &str) -> Error {
     };
     let kind = match what {
         _ if what.contains("digit") || what.contains("integer") || what.contains("too large") => {
-            "is not an integer in its range"
+            "is not an integer or is out of range"
         }
         _ if what.contains("float") => "is not a number",
         _ if what.contains("`true`") => "is not true or false",
@@ -103,19 +103,19 @@ mod tests {
                 "limit=abc",
                 ErrorCode::InvalidParameter,
                 "limit",
-                "Query parameter 'limit' is not an integer in its range.",
+                "Query parameter 'limit' is not an integer or is out of range.",
             ),
             (
                 "limit=",
                 ErrorCode::InvalidParameter,
                 "limit",
-                "Query parameter 'limit' is not an integer in its range.",
+                "Query parameter 'limit' is not an integer or is out of range.",
             ),
             (
                 "limit=99999999999",
                 ErrorCode::InvalidParameter,
                 "limit",
-                "Query parameter 'limit' is not an integer in its range.",
+                "Query parameter 'limit' is not an integer or is out of range.",
             ),
             (
                 "all=maybe",

@@ -116,7 +116,7 @@ impl RequestLayer {
         let ctx = RequestContext::new(id, now, started, peer, dialect, max_cost, self.body_grace_period);
         let ctx = ctx.map(|ctx| ctx.forwarded(is_forwarded));
         let Some(ctx) = ctx else {
-            return ApiError(Error::internal("a request id is not a header value")).into_response();
+            return ApiError(Error::internal("the request id is not a valid header value")).into_response();
         };
         let ctx = Arc::new(ctx);
         request.extensions_mut().insert(ctx.clone());
@@ -234,7 +234,7 @@ fn uri_bytes(uri: &Uri) -> usize {
 }
 
 fn uri_too_long() -> Response {
-    let message = "The path and query exceed the maximum of 8 KiB. Shorten the query.";
+    let message = "The URL exceeds the maximum of 8 KiB. Shorten its path or query.";
     ApiError(Error::new(ErrorCode::RequestTooLarge, message)).into_response()
 }
 

@@ -250,7 +250,7 @@ impl Session {
             Duration::MAX,
         );
         let Some(ctx) = ctx else {
-            let never = Error::internal("a request id is not a header value");
+            let never = Error::internal("the request id is not a valid header value");
             return Turn {
                 id,
                 started: Err(never),

@@ -19,8 +19,7 @@ const ENGINE: GeneralPurpose = GeneralPurpose::new(
 const SIGNATURE_DIGITS: usize = 24;
 
 /// Error text for data that is sent as an image but has no known image signature.
-pub const MUST_BE_IMAGE: &str =
-    "must have the bytes of an image: PNG, JPEG, GIF, WebP, HEIC, AVIF, BMP or TIFF";
+pub const MUST_BE_IMAGE: &str = "must contain a PNG, JPEG, GIF, WebP, HEIC, AVIF, BMP or TIFF image";
 
 /// Major brands of ISO media files that are HEIF images (ISO/IEC 23008-12).
 const HEIC_BRANDS: &[&[u8]] = &[

@@ -347,7 +347,7 @@ pub(crate) async fn time_of(operations: &Operations, id: AccountId) -> Result<Ti
 
 fn check_name(name: &str) -> Result<(), Error> {
     if name.is_empty() || name.chars().count() > 200 || name.chars().any(char::is_control) {
-        let message = "'name' must have 1 to 200 characters.";
+        let message = "'name' must have 1 to 200 characters, none of them control characters.";
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("name"));
     }
     Ok(())
@@ -400,7 +400,7 @@ fn not_closed(unfinished: CloseBlockers) -> Error {
             "Cancel the open subscriptions and wait until their paid periods end.",
         ),
     ];
-    let mut message = format!("The account has {}.", open.join(", "));
+    let mut message = format!("The account has {}.", open.join(" and "));
     for (_, text) in advice.into_iter().filter(|(number, _)| *number > 0) {
         message.push(' ');
         message.push_str(text);
@@ -491,7 +491,7 @@ mod tests {
         );
         assert_eq!(
             open(1, 0, 1),
-            "The account has 1 running call, 1 open subscription. Wait until the running calls end. Cancel the open \
+            "The account has 1 running call and 1 open subscription. Wait until the running calls end. Cancel the open \
              subscriptions and wait until their paid periods end. Then close the account."
         );
     }

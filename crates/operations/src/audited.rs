@@ -155,7 +155,7 @@ pub(crate) async fn write_audit_record(
     };
     let written = operations.storage.audit_log.append(entry.clone()).await;
     written.map_err(|error| {
-        tracing::error!(%error, ?entry, "the audit log could not be written");
+        tracing::error!(%error, ?entry, "cannot write an entry of the audit log");
         Error::internal(error)
     })
 }

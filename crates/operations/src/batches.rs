@@ -44,9 +44,11 @@ pub struct BatchView {
     pub cost: Option<Credits>,
     /// Id of the file with the requests.
     pub input_file: String,
-    /// Id of the file with the results; null until the batch has ended.
+    /// Id of the file with the results; null until the batch has ended, and if no request
+    /// succeeded.
     pub output_file: Option<String>,
-    /// Id of the file with failed and unstarted requests; null until the batch has ended.
+    /// Id of the file with failed and unstarted requests; null until the batch has ended, and if
+    /// every request succeeded.
     pub error_file: Option<String>,
     /// Reason why the whole batch failed; null if it did not fail.
     pub failure: Option<String>,
@@ -129,7 +131,7 @@ impl Operation for ShowBatch {
             ..JobSearch::default()
         })
         .await?;
-        let not_found = || Error::new(ErrorCode::NotFound, "There is no such batch.");
+        let not_found = || Error::new(ErrorCode::NotFound, "The batch does not exist.");
         let job = found.first().ok_or_else(not_found)?;
         let view = operations.batches.view(job, operations.clock.now()).await?;
         let view = view.ok_or_else(not_found)?;

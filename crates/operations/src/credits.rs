@@ -189,7 +189,7 @@ async fn grant(
     if let Some(lot) = before {
         let is_same = lot.amount == amount && same_terms(&lot.terms, &terms, is_relative);
         let lot = is_same.then_some(lot).ok_or_else(|| {
-            let message = "This id belongs to a different grant. Use another id, or repeat the same grant.";
+            let message = "This id belongs to a grant with other terms. Use a new id, or repeat that grant with the same terms.";
             Error::new(ErrorCode::Conflict, message).with_param("id")
         })?;
         return Ok(granted(&lot, balance(operations, account).await?, true));
@@ -295,7 +295,7 @@ fn text(param: &str, text: Option<String>) -> Result<String, Error> {
     if text.chars().count() > MAX_TEXT_CHARS || text.chars().any(char::is_control) {
         return Err(invalid(
             param,
-            "The text must be one line of at most 200 characters.",
+            format!("'{param}' must have at most 200 characters, none of them control characters."),
         ));
     }
     Ok(text)
@@ -341,7 +341,7 @@ async fn refund(operations: &Operations, params: RefundCall) -> Result<RefundVie
     let row = row.map_err(Error::internal)?;
     let row = row.filter(|row| account.is_none_or(|account| account == row.account));
     let row = row.ok_or_else(|| {
-        let message = "This request has no usage row: it was never served, or is still running.";
+        let message = "This request has no usage row: it made no call, its call is still running, or another account made it.";
         Error::new(ErrorCode::NotFound, message)
     })?;
     let new = NewRefund {
@@ -378,12 +378,14 @@ async fn refund(operations: &Operations, params: RefundCall) -> Result<RefundVie
 fn not_refundable(row: &UsageRow, refundable: Credits) -> Error {
     let (charge, refunded) = (row.charge, row.refunded);
     let limit_text = format!(
-        "At most {refundable} credits of this call can be refunded: {charge} were charged, {refunded} refunded."
+        "At most {refundable} credits of this call can be refunded: {charge} were charged and {refunded} already refunded."
     );
     let weeks = match row.included {
         Credits::ZERO => String::new(),
         included => {
-            format!(" A plan paid {included} of it, refundable only to its week while that week is open.")
+            format!(
+                " A plan allowance paid {included} of the charge. This part can be refunded only while the week of the allowance is open."
+            )
         }
     };
     invalid("amount", limit_text + &weeks)
@@ -395,17 +397,18 @@ async fn refund_grant(operations: &Operations, id: TransferId) -> Result<Withdra
     let withdrawal = lots.withdraw(id, Credits::MAX, now).await;
     let withdrawal = withdrawal.map_err(|error| match error.kind {
         StorageErrorKind::NotFound => {
-            let message = "There is no such grant. List the grants of the account to find the id.";
+            let message = "The grant does not exist. List the grants of the account to find the id.";
             Error::new(ErrorCode::NotFound, message)
         }
         StorageErrorKind::Conflict => invalid(
             "id",
-            "This is a refund; only purchases and promotions can be withdrawn.",
+            "This id belongs to a refund. Only purchases and promotions can be withdrawn.",
         ),
         _ => Error::internal(error),
     })?;
     if withdrawal.amount.is_zero() {
-        let message = "The grant has no unused credits, or running calls hold them.";
+        let message =
+            "The grant has no unused credits to withdraw. Credits that running calls hold are not withdrawn.";
         return Err(invalid("id", message));
     }
     Ok(WithdrawalView {

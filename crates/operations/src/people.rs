@@ -15,7 +15,7 @@ use crate::{Actor, Operations};
 /// Creates an administrator and returns its token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CreateAdmin {
-    /// Name in the audit log.
+    /// Name of the administrator, which the audit log records.
     pub name: String,
     /// `viewer`, `support`, `billing` or `owner`.
     pub role: String,
@@ -175,7 +175,7 @@ impl Operation for AddMember {
         let added = operations.storage.members.add(member.clone()).await;
         added.map_err(|error| match error.kind {
             StorageErrorKind::Conflict => {
-                let message = "The account already has a member with this address.";
+                let message = "The account already has a member with this e-mail address.";
                 Error::new(ErrorCode::Conflict, message).with_param("email")
             }
             _ => no_such_account(error),
@@ -249,7 +249,9 @@ impl Operation for RemoveMember {
 
 fn not_changed(error: tollgate_storage::StorageError) -> Error {
     match error.kind {
-        StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "The account has no such member."),
+        StorageErrorKind::NotFound => {
+            Error::new(ErrorCode::NotFound, "The account has no member with this id.")
+        }
         StorageErrorKind::Conflict => {
             let message = "This member is the last owner of the account. Make another member an owner first.";
             Error::new(ErrorCode::Conflict, message)
@@ -277,7 +279,7 @@ fn address(text: &str) -> Result<String, Error> {
     if !plain || text.len() > 254 || parts.is_none() {
         return Err(invalid(
             "email",
-            "'email' must be an address such as jo@example.com.",
+            "'email' must be an ASCII e-mail address of at most 254 characters, such as jo@example.com.",
         ));
     }
     Ok(text.to_ascii_lowercase())

@@ -60,15 +60,17 @@ impl Permission {
     const fn what(self) -> &'static str {
         match self {
             Permission::Read => "read data",
-            Permission::Suspend => "suspend accounts",
+            Permission::Suspend => "suspend or resume accounts",
             Permission::Keys => "create, change or revoke keys",
-            Permission::Limits => "set limits",
-            Permission::Grants => "grant or withdraw credits",
+            Permission::Limits => "change the limits of an account",
+            Permission::Grants => "grant, withdraw or sell credits or set up automatic top-ups",
             Permission::Refunds => "refund charges",
-            Permission::Plans => "change subscriptions",
-            Permission::Prices => "apply prices",
-            Permission::Accounts => "create, rename or close accounts or advance their clocks",
-            Permission::Members => "change the members of an account",
+            Permission::Plans => "create or change subscriptions",
+            Permission::Prices => "force price changes",
+            Permission::Accounts => {
+                "create, rename or close accounts, advance test clocks, or read, change or send low-balance alerts"
+            }
+            Permission::Members => "add, change or remove members of an account",
             Permission::Admins => "create or revoke administrators",
         }
     }

@@ -80,7 +80,7 @@ impl Operation for ShowPrices {
         let changes = operations.storage.prices.history(&self.model, MAX_HISTORY).await;
         let changes = changes.map_err(Error::internal)?;
         if changes.is_empty() {
-            let message = "No prices are recorded for a model of this name.";
+            let message = "No prices are recorded for a model with this id.";
             return Err(Error::new(ErrorCode::NotFound, message));
         }
         let view = |(change, record): &(PriceChange, PriceRecord)| PriceChangeView::of(change, record);
@@ -216,7 +216,7 @@ pub async fn activate(operations: &Operations, snapshot: &Snapshot, actor: &Acto
             more => format!("; and {more} more"),
         };
         let message = format!(
-            "prices change by more than a factor of ten: {named}{more}. If this is intended, run `tollgate prices check --force` with the same settings first"
+            "prices change by more than a factor of ten, or to or from zero: {named}{more}. If this is intended, run `tollgate prices check --force` with the same settings first"
         );
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("prices"));
     }

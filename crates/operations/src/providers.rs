@@ -44,7 +44,7 @@ impl Operation for ShowServer {
     async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
         let addresses = operations.server.addresses();
         let addresses = addresses.ok_or_else(|| {
-            let message = "No server runs here. Start one with `tollgate serve`.";
+            let message = "No server is running. Start one with `tollgate serve`.";
             Error::new(ErrorCode::NotFound, message)
         })?;
         Ok(addresses.into())

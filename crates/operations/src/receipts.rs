@@ -241,8 +241,12 @@ pub(crate) async fn audit(operations: &Operations, scope: Scope) -> Result<Ledge
 pub(crate) async fn receipt(operations: &Operations, request: RequestId) -> Result<ReceiptView, Error> {
     let storage = &operations.storage;
     let row = storage.usage.of_request(request).await.map_err(Error::internal)?;
-    let row =
-        row.ok_or_else(|| Error::new(ErrorCode::NotFound, "No such call, or the call is still running."))?;
+    let row = row.ok_or_else(|| {
+        Error::new(
+            ErrorCode::NotFound,
+            "This request has no usage row: it made no call, or its call is still running.",
+        )
+    })?;
     let own = prices(operations, row.price_version).await?.cost(&row.usage);
     let parts = storage.usage.parts(row.account, row.id).await;
     let mut priced = Vec::new();
@@ -454,7 +458,7 @@ impl Verifier {
             for (from, to) in summary.gaps.iter().filter(|_| !is_part) {
                 self.view.add(
                     *account,
-                    &format!("positions {from} to {to} are missing in the file"),
+                    &format!("positions {from} to {to} are missing from the file"),
                 );
             }
             self.view.chains.push(ChainView {

@@ -124,7 +124,9 @@ async fn transfers(
         })
     };
     let after = after
-        .map(|view| place(*view).ok_or_else(|| invalid("after", "'after' is not a transfer.")))
+        .map(|view| {
+            place(*view).ok_or_else(|| invalid("after", "'after' must be a transfer of the previous page."))
+        })
         .transpose()?;
     let reports = &operations.storage.reports;
     let page = reports.transfers(account, span, after, PAGE).await;
@@ -164,8 +166,8 @@ async fn statement(
     account: AccountId,
     month: String,
 ) -> Result<StatementView, Error> {
-    let span =
-        Month::parse(&month).ok_or_else(|| invalid("month", "Write the month as YYYY-MM, e.g. 2026-11."))?;
+    let span = Month::parse(&month)
+        .ok_or_else(|| invalid("month", "'month' must have the form YYYY-MM, such as 2026-11."))?;
     if span.start > time_of(operations, account).await? {
         return Err(invalid("month", "The month has not started."));
     }

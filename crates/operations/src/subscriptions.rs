@@ -133,7 +133,8 @@ impl Operation for ShowSubscription {
     async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
         let subscriptions = &operations.storage.subscriptions;
         let found = subscriptions.get(self.id).await.map_err(Error::internal)?;
-        let found = found.ok_or_else(|| Error::new(ErrorCode::NotFound, "There is no such subscription."))?;
+        let found =
+            found.ok_or_else(|| Error::new(ErrorCode::NotFound, "The subscription does not exist."))?;
         let events = subscriptions.events(self.id).await.map_err(Error::internal)?;
         let left = allowance(operations, found.terms.account).await?;
         let now = time_of(operations, found.terms.account).await?;
@@ -233,7 +234,7 @@ async fn check_payer(operations: &Operations, id: SubscriptionId) -> Result<(), 
     match found.map_err(Error::internal)? {
         None => Ok(()),
         Some(_) => {
-            let message = "The payment provider bills this subscription. Cancel it, then create a checkout page for the other plan when it has ended.";
+            let message = "The payment provider bills this subscription. Cancel the subscription. After it has ended, create a checkout page for the new plan.";
             Err(Error::new(ErrorCode::InvalidParameter, message).with_param("id"))
         }
     }
@@ -243,7 +244,7 @@ async fn check_payer(operations: &Operations, id: SubscriptionId) -> Result<(), 
 fn offered(operations: &Operations, name: &str, cadence: Option<&str>) -> Result<Plan, Error> {
     let plan = operations.plans.all().get(name).cloned();
     let plan = plan.ok_or_else(|| {
-        let message = "There is no such plan. `tollgate plans list` lists the available plans.";
+        let message = "The plan does not exist. `tollgate plans list` lists the available plans.";
         Error::new(ErrorCode::InvalidParameter, message).with_param("plan")
     })?;
     let plan = match cadence {
@@ -251,7 +252,7 @@ fn offered(operations: &Operations, name: &str, cadence: Option<&str>) -> Result
         Some(cadence) => Cadence::parse(cadence).and_then(|cadence| plan.with_cadence(cadence)),
     };
     plan.ok_or_else(|| {
-        let message = "The plan has no price for this cadence.";
+        let message = "'cadence' must be 'monthly' or 'yearly', and 'yearly' for a yearly plan.";
         Error::new(ErrorCode::InvalidParameter, message).with_param("cadence")
     })
 }
@@ -273,7 +274,7 @@ async fn time_of_subscription(operations: &Operations, id: SubscriptionId) -> Re
         .get(id)
         .await
         .map_err(Error::internal)?;
-    let found = found.ok_or_else(|| Error::new(ErrorCode::NotFound, "There is no such subscription."))?;
+    let found = found.ok_or_else(|| Error::new(ErrorCode::NotFound, "The subscription does not exist."))?;
     time_of(operations, found.terms.account).await
 }
 

@@ -233,7 +233,7 @@ pub struct PageView {
 /// A purchase of credits through the payment provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TopUpView {
-    /// Unique id of the top-up.
+    /// Id of the top-up: `topup_…`.
     #[schema(value_type = String)]
     pub id: TopUpId,
     /// Account that receives the credits.
@@ -250,7 +250,7 @@ pub struct TopUpView {
     /// Amount of money in the smallest currency unit: the requested amount, or the paid amount
     /// after the payment.
     pub amount: i64,
-    /// Currency code of `amount`.
+    /// Currency of `amount`, as a lower-case ISO 4217 code such as `usd`.
     pub currency: String,
     /// Number of purchased credits.
     #[schema(value_type = String)]
@@ -324,7 +324,7 @@ impl From<AutoTopUp> for AutoView {
 
 pub(crate) fn seller(operations: &Operations) -> Result<&TopUps, Error> {
     operations.top_ups.as_deref().ok_or_else(|| {
-        let message = "Sales are disabled: set provider in [payments]. `tollgate credits grant` and `subscriptions create` work without it.";
+        let message = "Sales are disabled: no payment provider is configured. Set provider in [payments], or use `tollgate credits grant` or `tollgate subscriptions create` instead.";
         Error::new(ErrorCode::InvalidParameter, message).with_param("payments.provider")
     })
 }

@@ -26,7 +26,7 @@ use utoipa::ToSchema;
 /// An account with its limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AccountView {
-    /// Unique id of the account.
+    /// Id of the account: `acct_…`.
     #[schema(value_type = String)]
     pub id: AccountId,
     /// Display name of the account.
@@ -145,7 +145,7 @@ pub struct LimitsView {
 /// A grant of credits, and the resulting balance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GrantedView {
-    /// Id of the grant.
+    /// Id of the grant: `xfer_…`.
     #[schema(value_type = String)]
     pub id: TransferId,
     /// `purchase` or `promotion`.
@@ -173,7 +173,7 @@ pub struct GrantedView {
 /// A lot: the credits of one grant or refund.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LotView {
-    /// Id of the grant or refund.
+    /// Id of the grant or refund: `xfer_…`.
     #[schema(value_type = String)]
     pub id: TransferId,
     /// `purchase`, `promotion` or `refund`.
@@ -251,7 +251,7 @@ pub struct RefundView {
 /// A withdrawal of the unused part of a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WithdrawalView {
-    /// Id of the grant.
+    /// Id of the grant: `xfer_…`.
     #[schema(value_type = String)]
     pub id: TransferId,
     /// Account that received the grant.
@@ -265,7 +265,7 @@ pub struct WithdrawalView {
 /// A new API key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedKeyView {
-    /// Id of the key.
+    /// Id of the key: `key_…`.
     #[schema(value_type = String)]
     pub id: KeyId,
     /// The key itself. It is returned only once.
@@ -275,7 +275,7 @@ pub struct CreatedKeyView {
 /// An API key, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyView {
-    /// Id of the key.
+    /// Id of the key: `key_…`.
     #[schema(value_type = String)]
     pub id: KeyId,
     /// Account that owns the key.
@@ -300,7 +300,7 @@ pub struct KeyView {
     pub created_at: String,
     /// Expiry, RFC 3339; null for never.
     pub expires_at: Option<String>,
-    /// Time when the key's latest finished call was accepted, RFC 3339; null if there is none.
+    /// Time when the key's latest finished call was accepted, RFC 3339; null if the key made none.
     /// Requests without a usage row, such as lists of models, do not count.
     #[serde(default)]
     pub last_used_at: Option<String>,
@@ -364,10 +364,10 @@ impl PlanView {
     }
 }
 
-/// A subscription of an account.
+/// A subscription of an account to a plan or an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SubscriptionView {
-    /// Id of the subscription.
+    /// Id of the subscription: `sub_…`.
     #[schema(value_type = String)]
     pub id: SubscriptionId,
     /// Account that owns the subscription.
@@ -421,15 +421,16 @@ pub struct SubscriptionView {
 pub struct RenewedByView {
     /// Name of the payment provider.
     pub provider: String,
-    /// The provider's id of its subscription; null until it exists.
+    /// The provider's id of its subscription; null until the first payment.
     pub reference: Option<String>,
     /// Amount that the provider charges per period, without taxes, in the smallest currency unit.
     pub amount: i64,
-    /// Currency code of `amount`.
+    /// Currency of `amount`, as a lower-case ISO 4217 code such as `usd`.
     pub currency: String,
-    /// The provider's id of the invoice for the last paid period.
+    /// The provider's id of the invoice for the last paid period; null until the first payment.
     pub invoice: Option<String>,
-    /// Expected change at the end of the period: `renews`, `ends` or `ended`. Null while unknown.
+    /// Renewal state that the provider last reported: `renews` or `ends` after the paid period, or
+    /// `ended`; null until the first payment.
     pub course: Option<String>,
 }
 
@@ -543,13 +544,14 @@ pub struct TransferView {
     pub amount: Credits,
     /// Time of the transfer, RFC 3339.
     pub created_at: String,
-    /// Version of the prices that applied; null unless the subject is a call.
+    /// Version of the prices that applied: `pv_…`; null unless the subject is a call.
     pub price_version: Option<String>,
     /// Position in the account's hash chain, from 1; null for transfers older than the chain.
     pub sequence: Option<i64>,
-    /// Hash of the previous transfer in the chain, 64 hexadecimal digits.
+    /// Hash of the previous transfer in the chain, 64 hexadecimal digits; null for transfers older
+    /// than the chain.
     pub prev_hash: Option<String>,
-    /// Hash of this transfer, 64 hexadecimal digits.
+    /// Hash of this transfer, 64 hexadecimal digits; null for transfers older than the chain.
     pub hash: Option<String>,
 }
 
@@ -594,11 +596,11 @@ pub struct UsageView {
     pub key_id: Option<KeyId>,
     /// Time when the request was accepted, RFC 3339.
     pub created_at: String,
-    /// Time of the first content, RFC 3339; null if there was none.
+    /// Time of the first content of the response, RFC 3339; null if no content was produced.
     pub first_at: Option<String>,
     /// Time when the call ended, RFC 3339.
     pub ended_at: String,
-    /// Path of the endpoint.
+    /// Path of the endpoint, such as `/v1/chat/completions`.
     pub endpoint: String,
     /// Canonical id of the model.
     pub model: String,
@@ -627,11 +629,11 @@ pub struct UsageView {
     pub overrun: Credits,
     /// Share of the cost that the allowance paid: `none`, `partly` or `fully`.
     pub coverage: String,
-    /// Plan that applied at the time of the request.
+    /// Name of the plan that applied at the time of the request; null without a plan.
     pub plan_name: Option<String>,
-    /// Version of the prices that applied.
+    /// Version of the prices that applied: `pv_…`.
     pub price_version: String,
-    /// Number of uncached input tokens.
+    /// Number of input tokens, except audio tokens and tokens read from or written to a cache.
     pub input_tokens: u64,
     /// Number of input tokens read from the provider's cache.
     pub cache_read_tokens: u64,
@@ -641,7 +643,7 @@ pub struct UsageView {
     pub cache_write_1h_tokens: u64,
     /// Number of input tokens of audio content.
     pub input_audio_tokens: u64,
-    /// Number of output tokens, without reasoning.
+    /// Number of output tokens, except reasoning and audio tokens.
     pub output_tokens: u64,
     /// Number of output tokens spent on reasoning.
     pub reasoning_tokens: u64,
@@ -685,7 +687,7 @@ pub struct UsagePartView {
     /// Cost of the part in credits.
     #[schema(value_type = String)]
     pub cost: Credits,
-    /// Version of the prices that applied.
+    /// Version of the prices that applied: `pv_…`.
     pub price_version: String,
 }
 
@@ -821,7 +823,7 @@ pub struct StatementView {
 pub struct ChargeView {
     /// Canonical id of the model.
     pub model: String,
-    /// Path of the endpoint.
+    /// Path of the endpoint, such as `/v1/chat/completions`.
     pub endpoint: String,
     /// Number of calls with a cost above zero.
     pub calls: u64,

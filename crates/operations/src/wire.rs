@@ -94,7 +94,9 @@ pub(crate) fn encode(reply: &impl Serialize) -> Result<Value, Error> {
 
 /// Returns the error for a command that this version does not have.
 pub fn unknown_command(cause: &str) -> Error {
-    let message = format!("The server does not know this command; it may run another version: {cause}");
+    let message = format!(
+        "The server does not support this command or its parameters. The server may run another version than the command line: {cause}"
+    );
     Error::new(ErrorCode::InvalidParameter, message)
 }
 

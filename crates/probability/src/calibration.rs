@@ -150,10 +150,14 @@ impl TryFrom<Unchecked> for Profile {
             TEMPERATURES.contains(&known.temperature) && WIDTHS.contains(&known.options)
         };
         if !read.temperatures.iter().all(is_fine) {
-            return Err("a temperature must be 0.05 to 20, for up to 2, 5, 10, 20, 50 or 255 options");
+            return Err(
+                "a temperature must be from 0.05 to 20, and its number of options 2, 5, 10, 20, 50 or 255",
+            );
         }
         if read.isotonic.as_deref().is_some_and(|curve| !is_curve(curve)) {
-            return Err("a curve must have 1 to 256 rising points from 0 to 1");
+            return Err(
+                "the isotonic curve must have 1 to 256 points in rising order, with values from 0 to 1",
+            );
         }
         Ok(Profile {
             temperatures: read.temperatures,

@@ -125,27 +125,33 @@ fn known(example: &Example) -> Result<Known, (&'static str, &'static str)> {
     if !OPTIONS.contains(&number) || (example.kind == AnswerKind::Noul && number != 2) {
         return Err((
             "probabilities",
-            "must have 2 to 255 probabilities, and two for a yes-or-no question",
+            "an answer must have 2 to 255 probabilities, and exactly two for a yes-or-no question",
         ));
     }
     let probabilities = distribution(&example.probabilities)
-        .ok_or(("probabilities", "probabilities must be 0 to 1 and sum to 1"))?;
+        .ok_or(("probabilities", "probabilities must be from 0 to 1 and sum to 1"))?;
     let truth = match &example.truth {
         Truth::Option(option) if *option < number => {
             let right = |place| if place == *option { 1.0 } else { 0.0 };
             (0..number).map(right).collect()
         }
         Truth::Soft(shares) if shares.len() == number => {
-            distribution(shares).ok_or(("truth", "shares of a truth must be 0 to 1 and sum to 1"))?
+            let invalid = "the probabilities of a soft truth must be from 0 to 1 and sum to 1";
+            distribution(shares).ok_or(("truth", invalid))?
         }
-        _ => return Err(("truth", "the truth is not one of the options")),
+        _ => {
+            return Err((
+                "truth",
+                "the truth must be the index of an option, or one probability for each option",
+            ));
+        }
     };
     let is_share = |value: f64| (0.0..=1.0).contains(&value);
     if !example.confidence.is_none_or(is_share) {
-        return Err(("confidence", "confidence must be 0 to 1"));
+        return Err(("confidence", "confidence must be from 0 to 1"));
     }
     if !example.abstain.is_none_or(|(predicted, _)| is_share(predicted)) {
-        return Err(("abstain", "abstain must be 0 to 1"));
+        return Err(("abstain", "abstain must be from 0 to 1"));
     }
     let follows = || match example.kind {
         AnswerKind::Noul => confidence_of_noul(probabilities.first().copied().unwrap_or_default()),

@@ -133,7 +133,7 @@ impl TryFrom<BTreeMap<usize, Learned>> for LabelPrior {
         if by_number.iter().all(is_fine) {
             Ok(LabelPrior { by_number })
         } else {
-            Err("a preference must have one number for each label, between -10 and 10".to_owned())
+            Err("a label preference must have one number from -10 to 10 for each label".to_owned())
         }
     }
 }

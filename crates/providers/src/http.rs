@@ -330,7 +330,7 @@ impl Response {
         match self.headers.get_all(CONTENT_ENCODING).iter().find(packed) {
             None => Ok(()),
             Some(_) => Err(UpstreamError::protocol(
-                "the response is compressed, but the request did not allow it",
+                "the response is compressed, but the request did not accept compression",
             )),
         }
     }

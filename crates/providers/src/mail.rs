@@ -181,6 +181,6 @@ mod tests {
                 .find(|line| line.starts_with("Message-ID"))
                 .map(str::to_owned)
         };
-        assert_eq!(id(&headers), id(&sent()), "it is the same when it is sent again");
+        assert_eq!(id(&headers), id(&sent()), "the Message-ID changed");
     }
 }

@@ -388,7 +388,7 @@ impl Adapter for Compatible {
         };
         if let (Key::Required(variable), None, None) = (preset.key, &config.api_key, &config.base_url) {
             let message = format!(
-                "{} needs a key: set `api_key_env` or `api_key_file`, or {variable}",
+                "{} needs a key: set `api_key_env`, `api_key_file` or the environment variable {variable}",
                 preset.title
             );
             return Err(config_error(config, message));
@@ -459,7 +459,10 @@ fn native(
         base.extended("/v1")
     };
     if config.api_key.is_none() && stated.is_none() {
-        let message = format!("no key is set: set `api_key_env` or `api_key_file`, or {key_variable}");
+        let message = format!(
+            "no key is set: set `api_key_env`, `api_key_file` or the environment variable \
+             {key_variable}"
+        );
         return Err(config_error(config, message));
     }
     warn_if_plain_http(config, &base);
@@ -576,7 +579,8 @@ impl Adapter for Amazon {
             (None, None) => {
                 let [id, secret, _] = bedrock::ACCESS_KEY_VARIABLES;
                 let message = format!(
-                    "no key is set: set `api_key_env` or `api_key_file`, or {}, or {id} and {secret}",
+                    "no key is set: set `api_key_env`, `api_key_file` or the environment variable {}, or \
+                     the environment variables {id} and {secret}",
                     bedrock::KEY_VARIABLE
                 );
                 return Err(config_error(config, message));
@@ -628,7 +632,10 @@ impl Adapter for GeminiNative {
         };
         if config.api_key.is_none() && stated.is_none() {
             let variable = gemini::KEY_VARIABLES[0];
-            let message = format!("no key is set: set `api_key_env` or `api_key_file`, or {variable}");
+            let message = format!(
+                "no key is set: set `api_key_env`, `api_key_file` or the environment variable \
+                 {variable}"
+            );
             return Err(config_error(config, message));
         }
         warn_if_plain_http(config, &base);

@@ -127,7 +127,7 @@ pub async fn probe(store: &dyn BlobStore, key: BlobKey) -> Result<()> {
         Some(TEXT) => Ok(()),
         _ => Err(StorageError::new(
             StorageErrorKind::Corrupt,
-            "what was read back is not what was written",
+            "the probe object is missing or differs from the written bytes",
         )),
     }
 }

@@ -183,11 +183,12 @@ impl JobStep {
         if may_follow {
             return Ok(());
         }
-        let was = before.map_or("nothing", |before| before.state.as_str());
+        let was = before.map_or("not stored", |before| before.state.as_str());
         let message = format!(
-            "step {} was {was} and cannot be {}",
+            "step {} is {was} and cannot become {} in attempt {}",
             self.number,
-            self.state.as_str()
+            self.state.as_str(),
+            self.attempt
         );
         Err(StorageError::new(StorageErrorKind::Conflict, message))
     }

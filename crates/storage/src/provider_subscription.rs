@@ -126,7 +126,7 @@ impl ProviderSubscription {
             // attempt.
             (State::Started, Failed { .. }) => {}
             (_, RenewalChanged(course)) if self.course.is_some() => next.course = Some(course),
-            _ => return Err(self.conflict("changed so")),
+            _ => return Err(self.conflict("changed in this way")),
         }
         if next != *self {
             next.updated_at = at;

@@ -312,7 +312,7 @@ impl Subscription {
             }
             (state, change) => {
                 let why = format!(
-                    "{} is {} and cannot be {}",
+                    "{} is {} and does not permit the change '{}'",
                     self.terms.id,
                     state.as_str(),
                     change.as_str()

@@ -152,7 +152,11 @@ impl TopUp {
                 next.returned = total.clamp(self.returned, self.money.amount.max(self.returned));
             }
             (state, _) => {
-                let why = format!("{} is {} and cannot be changed so", self.id, state.as_str());
+                let why = format!(
+                    "{} is {} and cannot be changed in this way",
+                    self.id,
+                    state.as_str()
+                );
                 return Err(StorageError::new(StorageErrorKind::Conflict, why));
             }
         }

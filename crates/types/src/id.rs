@@ -17,7 +17,7 @@ pub struct IdError;
 
 impl fmt::Display for IdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not an id of this type")
+        f.write_str("expected the prefix of the resource, such as acct_, and 32 lowercase hex characters")
     }
 }
 

@@ -43,7 +43,7 @@ impl fmt::Display for PriceNameError {
         let known = known.join(", ");
         write!(
             f,
-            "'{}' is not a price: write a class ({known}), or class>tokens with one number of tokens per model",
+            "'{}' is not a price name: use a class ({known}), or class>tokens for a token class, with the same number of tokens in all such prices of the model",
             self.0
         )
     }

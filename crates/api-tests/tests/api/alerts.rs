@@ -338,9 +338,9 @@ async fn private_addresses_and_invalid_settings_are_refused() {
         (
             vec!["set", &unknown, "--below", "1", "--email", "a@example.com"],
             1,
-            "no such account",
+            "account does not exist",
         ),
-        (vec!["remove", &unknown], 1, "no such account"),
+        (vec!["remove", &unknown], 1, "account does not exist"),
     ] {
         let finished = command_line
             .try_run(&[vec!["alerts"], command.clone()].concat())
@@ -361,7 +361,7 @@ async fn private_addresses_and_invalid_settings_are_refused() {
         assert!(
             finished
                 .stderr
-                .contains("is a private address: the operator can allow it in egress.allow"),
+                .contains("has a private IP address or a port other than 80 and 443"),
             "{finished:?}"
         );
     }

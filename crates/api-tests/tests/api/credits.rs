@@ -164,7 +164,7 @@ async fn invalid_grant_terms_are_refused() {
         ["credits", "list", unknown].as_slice(),
         &["credits", "grant", unknown, "1"],
     ] {
-        expect_refusal(&command_line.try_run(command).await, 1, "no such account");
+        expect_refusal(&command_line.try_run(command).await, 1, "account does not exist");
     }
     scene.finish().await;
 }
@@ -292,7 +292,7 @@ async fn refund_grant_withdraws_the_remaining_credits() {
             (
                 "xfer_00000000000000000000000000000001",
                 1,
-                "There is no such grant.",
+                "The grant does not exist.",
             ),
         ] {
             let refused = command_line.try_run(&["credits", "refund-grant", id]).await;
@@ -391,7 +391,7 @@ async fn exports_contain_every_row() {
                     "acct_00000000000000000000000000000001",
                 ],
                 1,
-                "no such account",
+                "account does not exist",
             ),
             (
                 &["usage", "export", "--all", "--out", "/nowhere/at/all.csv"],

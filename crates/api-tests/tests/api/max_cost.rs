@@ -135,7 +135,7 @@ async fn the_output_cap_is_lowered_to_fit_the_limit() {
             assert!(
                 error
                     .message
-                    .contains(&format!("Raise it to at least {min_limit}, ")),
+                    .contains(&format!("Raise 'x-max-cost' to at least {min_limit}, ")),
                 "{}",
                 error.message
             );

@@ -118,7 +118,7 @@ async fn exports_are_verified_without_the_database() {
             found["faults"][0]
                 .as_str()
                 .unwrap()
-                .contains("are missing in the file"),
+                .contains("are missing from the file"),
             "{found}"
         );
         assert_eq!(verify(&command_line, &file, &["--part"]).await.0, 0);

@@ -186,7 +186,7 @@ impl Journal {
             let bytes = bytes.len();
             self.change_segment(tail, bytes)?;
             let fits = tail.segment.append(tail.frame.bytes());
-            debug_assert!(fits, "a new segment fits the record that it was created for");
+            debug_assert!(fits, "the record must fit in its new segment");
         }
         tail.next += 1;
         if self.queues {

@@ -208,20 +208,26 @@ fn check_header(path: &Path, head: &[u8], installation: Installation) -> Result<
     }
     let crc_holds = head[24..] == crc32fast::hash(&head[..24]).to_le_bytes();
     let why = match head[..8] == MAGIC {
-        true if crc_holds => "belongs to another database",
-        false if crc_holds => "was written by another version of tollgate",
-        _ => "has a corrupt header",
+        true if crc_holds => {
+            "belongs to another database: start with the database and the journal that belong \
+             together"
+        }
+        false if crc_holds => "was written by another version of Tollgate: use that version",
+        _ => "has a corrupt header: restore a backup of the database and the journal",
     };
     let name = path.display();
     Err(StorageError::new(
         StorageErrorKind::Corrupt,
-        format!("the journal {name} {why}: start with the database and the journal that belong together"),
+        format!("the journal {name} {why}"),
     ))
 }
 
 fn unknown(path: &Path) -> StorageError {
     let name = path.display();
-    let text = format!("the journal {name} has a record type that this version of Tollgate does not know");
+    let text = format!(
+        "the journal {name} has a record type that this version of Tollgate does not support: use \
+         the version that wrote the journal"
+    );
     StorageError::new(StorageErrorKind::Corrupt, text)
 }
 

@@ -126,7 +126,7 @@ async fn listen(options: PgConnectOptions, senders: Senders) {
             let error = lost.as_deref().unwrap_or_default();
             tracing::warn!(
                 error,
-                "cannot listen for changes by other nodes; they take effect within 5 seconds"
+                "cannot listen for changes by other nodes; these changes take effect within 5 seconds"
             );
             reason = lost;
         }

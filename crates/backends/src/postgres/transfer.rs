@@ -61,8 +61,8 @@ impl PostgresSide {
             .map_err(while_running)?;
         if nodes > 0 {
             return Err(Error::Refused(format!(
-                "the {role} is used by a gateway or a command ({nodes} connections): stop every node first. Their \
-                 later writes would be lost"
+                "the {role} is used by a gateway or a command (open connections: {nodes}): stop every node \
+                 first. Later writes would be lost"
             )));
         }
         let (leases, until): (i64, Option<i64>) = sqlx::query_as(LEASES)
@@ -127,7 +127,7 @@ impl PostgresSide {
             })?;
         // If this fails, autovacuum analyzes the tables later. The data is complete in any case.
         if let Err(error) = self.run(format!("ANALYZE {}", names(tables))).await {
-            tracing::warn!(%error, "cannot analyze the tables");
+            tracing::warn!(%error, "cannot analyze the moved tables; autovacuum analyzes them later");
         }
         Ok(())
     }

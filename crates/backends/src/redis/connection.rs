@@ -101,7 +101,7 @@ impl Node {
             self.link.close(&error);
             // The reason is logged once, not for each attempt.
             if reason != error {
-                tracing::warn!("cannot use Redis; each node enforces its share of the limits: {error}");
+                tracing::warn!("cannot use Redis; this node enforces its share of the limits: {error}");
                 reason = error;
             }
             sleep(RECONNECT_INTERVAL).await;

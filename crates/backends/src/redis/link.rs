@@ -150,7 +150,7 @@ impl Link {
             let nodes = self.nodes();
             tracing::warn!(
                 nodes,
-                "lost Redis; this node enforces its share of the limits: {reason}"
+                "lost the connection to Redis; this node enforces its share of the limits: {reason}"
             );
         }
         self.missed.store(0, Ordering::Relaxed);

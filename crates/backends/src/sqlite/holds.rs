@@ -172,7 +172,7 @@ mod tests {
         shard.forget(3, REMEMBERED_MICROS - 1);
         assert_eq!(shard.times_forgotten, 0, "young");
         shard.forget(2, REMEMBERED_MICROS);
-        assert_eq!(shard.times_forgotten, 2, "the third is not in the database");
+        assert_eq!(shard.times_forgotten, 2, "the third hold is not in the database");
         assert!(shard.may_be_forgotten(HoldId::from_u128(2)));
         assert!(!shard.may_be_forgotten(HoldId::from_u128(3)));
         for id in 4..=2000 {

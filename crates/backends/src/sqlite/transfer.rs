@@ -93,7 +93,8 @@ impl SqliteSide {
         if journal.is_ok_and(|mut files| files.next().is_some()) {
             let dir = dir.display();
             let message = format!(
-                "the target {dir} has the journal of another database: remove it or use another directory"
+                "the target {dir} has the journal of another database: remove {dir}/journal or use another \
+                 directory"
             );
             return Err(Error::Refused(message));
         }
@@ -148,8 +149,8 @@ pub(super) fn refuse_unfinished(dir: &Path) -> Result<()> {
     }
     let dir = dir.display();
     let message = format!(
-        "a move into {dir} did not finish: run `tollgate move` again, or remove {UNFINISHED} there to start with the \
-         other files of the directory"
+        "a move into {dir} did not finish: run `tollgate move` again, or remove \
+         {dir}/{UNFINISHED} to start with the other files of the directory"
     );
     Err(StorageError::new(StorageErrorKind::Unavailable, message))
 }
@@ -229,7 +230,7 @@ async fn refuse_rows(dir: &Path) -> TransferResult<()> {
         if has_rows {
             let file = dir.join(DATABASE_FILE);
             return Err(Error::Refused(format!(
-                "the target {} is not empty ({table} has rows): name another directory",
+                "the target {} is not empty ({table} has rows): use another directory",
                 file.display()
             )));
         }

@@ -84,8 +84,8 @@ impl fmt::Display for Error {
             Error::Failed(error) => write!(f, "nothing was moved: {error}"),
             Error::Unknown(error) => write!(
                 f,
-                "the connection broke at the commit, so the target has all rows or none: run it again. If it \
-                 reports that the target is not empty, all rows were moved ({error})"
+                "the connection broke at the commit, so the target has all rows or none: run the command \
+                 again. If it reports that the target is not empty, all rows were moved ({error})"
             ),
         }
     }

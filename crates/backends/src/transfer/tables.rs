@@ -12,8 +12,8 @@ pub const EXCLUDED_TABLES: [(&str, &str); 4] = [
     ),
     (
         "journal_mark",
-        "identifies the journal of one directory and its stored position; a new database has its own, and the \
-         source's journal was stored before it was read",
+        "identifies the journal of one directory and its stored position; a new database has its own \
+         journal, and a move stores the source's journal first",
     ),
     (
         "installation",

@@ -18,7 +18,7 @@ pub struct FixedTerms {
 }
 
 /// Part of the error messages that advises how to lower the amount.
-const ADVICE: &str = "reduce the request";
+const ADVICE: &str = "reduce the size of the request";
 
 impl Hold {
     /// Takes a hold of this amount; the caller of this function stores the terms. 422 if the amount
@@ -59,7 +59,7 @@ fn check_allowed(request: &HoldRequest, amount: Credits) -> Result<(), Error> {
     match request.max_cost {
         Some(maximum) if amount > maximum => {
             let message = format!(
-                "'{MAX_COST}' is {maximum}, but this request can cost {amount} credits. Raise it to at least {amount}, or {ADVICE}."
+                "'{MAX_COST}' is {maximum}, but this request can cost {amount} credits. Raise '{MAX_COST}' to at least {amount}, or {ADVICE}."
             );
             Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param(MAX_COST))
         }

@@ -377,7 +377,7 @@ impl TopUps {
             Ok(Some(sold)) => self.try_sync(&sold).await,
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(%error, subscription.id = %id, "cannot read the provider plan of {id}");
+                tracing::warn!(%error, subscription.id = %id, "cannot read the provider subscription of {id}");
             }
         }
     }
@@ -426,7 +426,7 @@ impl TopUps {
         let reference = &of.reference;
         if found.reference.as_ref().is_some_and(|own| own != reference) {
             tracing::error!(subscription.id = %id, reference, "the event links {reference} to {id}, which is linked to another subscription of the payment provider");
-            let message = "Another subscription of the payment provider pays this one.";
+            let message = "Another subscription of the payment provider pays for this subscription.";
             return Err(Error::new(ErrorCode::Conflict, message));
         }
         Ok(Some(found))
@@ -474,5 +474,5 @@ impl TopUps {
 /// by then.
 fn unknown(id: SubscriptionId) -> Error {
     tracing::error!(subscription.id = %id, "the payment provider sent an event for {id}, which does not exist");
-    Error::new(ErrorCode::NotFound, "There is no such subscription.")
+    Error::new(ErrorCode::NotFound, "The subscription does not exist.")
 }

@@ -273,7 +273,7 @@ pub struct UsageClasses {
     pub input_audio_tokens: u64,
     /// Output tokens of the visible response.
     pub output_tokens: u64,
-    /// Output tokens of the reasoning.
+    /// Output tokens that the model spent on reasoning.
     pub reasoning_tokens: u64,
     /// Audio tokens in the response.
     pub output_audio_tokens: u64,
@@ -291,7 +291,7 @@ pub struct UsageClasses {
     pub video_microseconds: u64,
     /// `audio_seconds` in microseconds, as an exact integer.
     pub audio_microseconds: u64,
-    /// Characters of synthesized speech.
+    /// Characters of text that were converted to speech.
     pub characters: u64,
 }
 

@@ -139,14 +139,15 @@ fn check_messages(request: &GenerateRequest, abilities: &Abilities) -> Result<()
     match conversation.iter().find(|message| message.role == Role::System) {
         Some(message) if abilities.system_turns != Some(true) => Err(unsupported(
             &format!("{}.role", message.place.path),
-            "is a system message after the first turn, which this model does not support",
+            "marks a system message after the first turn, which this model does not support",
         )),
         Some(message) if sampling_parameter(request).is_some() => Err(unsupported(
             &format!("{}.role", message.place.path),
-            "is a system message after the first turn; it cannot be combined with sampling parameters",
+            "marks a system message after the first turn, which cannot be combined with sampling parameters",
         )),
         _ if conversation.is_empty() => {
-            Err(unsupported("messages", "must have a user message for this model"))
+            let message = "'messages' must have a user message for this model.";
+            Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("messages"))
         }
         _ => Ok(()),
     }
@@ -167,7 +168,7 @@ fn check_message(message: &Message) -> Result<(), Error> {
             Part::Audio { .. } | Part::Foreign { .. } => false,
         };
         if !fits {
-            let problem = "is a content type that this model does not support";
+            let problem = "has a content type that this model does not support";
             return Err(unsupported(&message.place.part(index), problem));
         }
         index += 1;

@@ -31,7 +31,7 @@ pub fn check_compatible(request: &GenerateRequest, abilities: &Abilities) -> Res
         (
             request.parallel_tool_calls == Some(false) && !request.tools.is_empty(),
             "parallel_tool_calls",
-            "cannot prevent parallel tool calls of this model",
+            "cannot be false for this model",
         ),
     ];
     if let Some((_, param, problem)) = lacks.into_iter().find(|(lacks, ..)| *lacks) {
@@ -81,15 +81,15 @@ fn check_messages(request: &GenerateRequest) -> Result<(), Error> {
     if let Some(message) = conversation.iter().find(|message| message.role == Role::System) {
         return Err(unsupported(
             &format!("{}.role", message.place.path),
-            "is a system message after the first turn, which this model does not support",
+            "marks a system message after the first turn, which this model does not support",
         ));
     }
     match conversation.first() {
         Some(first) if first.role == Role::User => Ok(()),
-        _ => Err(unsupported(
-            "messages",
-            "must begin with a user message for this model",
-        )),
+        _ => {
+            let message = "'messages' must begin with a user message for this model.";
+            Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("messages"))
+        }
     }
 }
 
@@ -109,7 +109,7 @@ fn check_message(message: &Message) -> Result<(), Error> {
             Part::Audio { .. } | Part::Foreign { .. } => false,
         };
         if !fits {
-            let problem = "is an unsupported content type; send images and documents as data URLs";
+            let problem = "has a content type that this model does not support in this message";
             return Err(unsupported(&message.place.part(index), problem));
         }
         index += 1;

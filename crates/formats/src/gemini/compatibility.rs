@@ -15,7 +15,11 @@ const MAX_STOP_SEQUENCES: usize = 5;
 /// the response.
 pub fn check_compatible(request: &GenerateRequest, abilities: &Abilities) -> Result<Vec<String>, Error> {
     let lacks = [
-        (request.n > MAX_CANDIDATES, "n", "cannot exceed 8 for this model"),
+        (
+            request.n > MAX_CANDIDATES,
+            "n",
+            "must be at most 8 for this model",
+        ),
         (
             request.stop.len() > MAX_STOP_SEQUENCES,
             "stop",
@@ -29,7 +33,7 @@ pub fn check_compatible(request: &GenerateRequest, abilities: &Abilities) -> Res
         (
             request.parallel_tool_calls == Some(false) && !request.tools.is_empty(),
             "parallel_tool_calls",
-            "cannot prevent parallel tool calls of this model",
+            "cannot be false for this model",
         ),
     ];
     if let Some((_, param, problem)) = lacks.into_iter().find(|(lacks, ..)| *lacks) {
@@ -78,10 +82,11 @@ fn check_messages(request: &GenerateRequest) -> Result<(), Error> {
     match conversation.iter().find(|message| message.role == Role::System) {
         Some(message) => Err(unsupported(
             &format!("{}.role", message.place.path),
-            "is a system message after the first turn, which this model does not support",
+            "marks a system message after the first turn, which this model does not support",
         )),
         None if conversation.is_empty() => {
-            Err(unsupported("messages", "must have a user message for this model"))
+            let message = "'messages' must have a user message for this model.";
+            Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("messages"))
         }
         None => Ok(()),
     }
@@ -106,7 +111,7 @@ fn check_message(message: &Message) -> Result<(), Error> {
             Part::Foreign { .. } => false,
         };
         if !fits {
-            let problem = "is a content type that this model does not support here";
+            let problem = "has a content type that this model does not support in this message";
             return Err(unsupported(&message.place.part(index), problem));
         }
         index += 1;

@@ -56,7 +56,7 @@ pub fn embed_requests(body: &[u8]) -> Result<EmbedRequest, DecodeError> {
     let mut texts = vec![first.text];
     for (index, one) in all.enumerate() {
         if (&one.dimensions, &one.own) != (&first.dimensions, &first.own) {
-            let why = "has other settings than the first one; send such requests separately";
+            let why = "has other settings than 'requests[0]'; send it in a separate call";
             return Err(DecodeError::unsupported(format!("requests[{}]", index + 1), why));
         }
         texts.push(one.text);

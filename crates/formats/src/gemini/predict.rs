@@ -44,7 +44,7 @@ pub fn encode_embed_content_request(request: &EmbedRequest) -> Result<Vec<u8>, D
     let [input] = &*request.inputs else {
         return Err(DecodeError::unsupported(
             "input",
-            "must be a single string for this model; send others in separate requests",
+            "must be a single string for this model; send each string in a separate request",
         ));
     };
     let mut body = json!({

@@ -57,7 +57,7 @@ fn check_message(message: &Message) -> Result<(), Error> {
             }
         };
         if !fits {
-            let problem = "is a content type that this model does not support here";
+            let problem = "has a content type that this model does not support in this message";
             return Err(unsupported(&message.place.part(index), problem));
         }
         index += 1;

@@ -224,7 +224,7 @@ fn finish(mut head: CompletionHead<'_>) -> Result<CompletionHead<'_>, BoxedError
         (
             Field::StreamOptions,
             head.has(Field::StreamOptions) && !head.stream,
-            "is only allowed when 'stream' is true",
+            "is only allowed with 'stream': true",
         ),
         (
             Field::BestOf,

@@ -23,8 +23,9 @@ pub fn routes() -> OpenApiRouter<Inference> {
 
 /// Creates a batch from a file of requests.
 ///
-/// The requests are executed within 24 hours at 35 % below the list price. The maximum cost of all
-/// requests is held when the batch is created. Each request is charged its actual cost.
+/// The requests are executed within 24 hours at 35 % below the list price; those that have not
+/// started by then expire. The maximum cost of all requests is held when the batch is created. Each
+/// request is charged its actual cost.
 #[utoipa::path(
     post, path = "/v1/batches", tag = "Files", operation_id = "create_batch",
     request_body = CreateBatch,

@@ -22,7 +22,8 @@ pub struct CreateBatch {
     endpoint: String,
     /// Time within which the batch is executed. Always `24h`.
     completion_window: String,
-    /// At most 16 key-value pairs of strings.
+    /// At most 16 key-value pairs of strings, which the batch object repeats. Keys have at most 64
+    /// characters, values at most 512.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Value>,
     /// Retention of the result files: `{"anchor": "created_at", "seconds"}` with 3,600 to 2,592,000
@@ -33,7 +34,7 @@ pub struct CreateBatch {
     webhook_url: Option<String>,
 }
 
-/// A batch object.
+/// A batch: its status, progress, files and cost.
 #[derive(Serialize, ToSchema)]
 pub struct Batch {
     /// Id of the batch.
@@ -43,7 +44,7 @@ pub struct Batch {
     object: &'static str,
     /// Endpoint of all requests.
     endpoint: &'static str,
-    /// Model of all requests.
+    /// Model name as sent in the requests; `-` if the input file has no valid request.
     model: String,
     /// Errors of the input file, if the batch has failed.
     errors: Option<BatchErrors>,
@@ -55,30 +56,31 @@ pub struct Batch {
     /// Status: `validating`, `in_progress`, `finalizing`, `completed`, `failed`, `expired`,
     /// `cancelling` or `cancelled`.
     status: &'static str,
-    /// Id of the file with the successful responses, once the batch has ended.
+    /// Id of the file with the successful responses, once the batch has ended. Null if no request
+    /// succeeded.
     #[schema(value_type = Option<String>)]
     output_file_id: Option<FileId>,
     /// Id of the file with the failed requests and those that were not started, once the batch has
-    /// ended.
+    /// ended. Null if every request succeeded, or if the batch ended before its execution started.
     #[schema(value_type = Option<String>)]
     error_file_id: Option<FileId>,
     /// Creation time, in seconds since the Unix epoch, like all times of this object.
     created_at: i64,
-    /// Time at which execution started.
+    /// Time at which execution started; null until then.
     in_progress_at: Option<i64>,
     /// Time at which requests that have not started expire.
     expires_at: i64,
-    /// Time at which writing the result files started.
+    /// Time at which the gateway started to write the result files; null until then.
     finalizing_at: Option<i64>,
-    /// Time at which the batch completed.
+    /// Time at which the batch ended with status `completed`; otherwise null.
     completed_at: Option<i64>,
-    /// Time at which the batch failed.
+    /// Time at which the batch ended with status `failed`; otherwise null.
     failed_at: Option<i64>,
-    /// Time at which the batch expired.
+    /// Time at which the batch ended with status `expired`; otherwise null.
     expired_at: Option<i64>,
-    /// Time at which cancellation was requested.
+    /// Time at which cancellation was requested; null if it was not requested.
     cancelling_at: Option<i64>,
-    /// Time at which the batch was cancelled.
+    /// Time at which the batch ended with status `cancelled`; otherwise null.
     cancelled_at: Option<i64>,
     /// Number of requests by status.
     request_counts: RequestCounts,
@@ -116,11 +118,11 @@ pub struct BatchErrors {
 pub struct BatchError {
     /// Error code, such as `duplicate_custom_id`.
     code: String,
-    /// Human-readable message.
+    /// Human-readable description of the error.
     message: String,
     /// Path of the invalid parameter, if there is one.
     param: Option<String>,
-    /// Line of the file, starting at 1.
+    /// Line number in the input file, starting at 1; null if the error concerns the whole file.
     line: Option<u32>,
 }
 

@@ -30,10 +30,10 @@ pub struct CreateChatCompletion {
     /// Nucleus sampling: only tokens within this cumulative probability are sampled.
     #[schema(minimum = 0, maximum = 1)]
     top_p: Option<f64>,
-    /// Number of choices to generate.
+    /// Number of choices to generate; all are billed. Default: 1.
     #[schema(minimum = 1, maximum = 128)]
     n: Option<u32>,
-    /// Up to four sequences at which generation stops.
+    /// Sequences at which generation stops: a string, or an array of up to four strings.
     stop: Option<Value>,
     /// Penalizes tokens in proportion to their frequency so far.
     #[schema(minimum = -2, maximum = 2)]
@@ -53,12 +53,13 @@ pub struct CreateChatCompletion {
     seed: Option<i64>,
     /// Output format: `text`, `json_object` or `json_schema`.
     response_format: Option<ResponseFormat>,
-    /// Tools that the model may call.
+    /// Tools that the model may call, of type `function` or `custom`.
     #[schema(max_items = 128)]
     tools: Option<Vec<Value>>,
-    /// Tool selection: `none`, `auto`, `required`, or an object that names the allowed tools.
+    /// Tool selection: `none`, `auto`, `required`, or an object that names a tool or the allowed
+    /// tools.
     tool_choice: Option<Value>,
-    /// Whether the model may call several tools in one turn.
+    /// Whether the model may call several tools in one turn. Default: true.
     parallel_tool_calls: Option<bool>,
     /// Reasoning effort: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
     reasoning_effort: Option<String>,
@@ -66,7 +67,8 @@ pub struct CreateChatCompletion {
     verbosity: Option<String>,
     /// Identifier of the end user, for the provider's abuse monitoring.
     user: Option<String>,
-    /// At most 16 key-value pairs of strings.
+    /// At most 16 key-value pairs of strings, sent to the provider if it accepts them. Keys have at
+    /// most 64 characters, values at most 512.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Value>,
 }
@@ -76,7 +78,8 @@ pub struct CreateChatCompletion {
 pub struct StreamOptions {
     /// If true, the last chunk reports the token usage and the cost of the request.
     include_usage: Option<bool>,
-    /// Accepted for compatibility and ignored.
+    /// If true, the provider adds random characters to each chunk, in the field `obfuscation`, to
+    /// make the chunks similar in size. Ignored by providers that do not support it.
     include_obfuscation: Option<bool>,
 }
 
@@ -114,7 +117,7 @@ pub struct ToolCall {
     id: String,
     /// Type of the tool: `function` or `custom`.
     r#type: String,
-    /// Function to call, with type `function`.
+    /// Function to call, if the type is `function`.
     function: Option<ToolFunction>,
 }
 
@@ -138,7 +141,7 @@ pub struct ChatCompletion {
     created: i64,
     /// Model name as sent in the request.
     model: String,
-    /// Generated choices, one for each of `n`.
+    /// Generated choices, as many as `n`.
     choices: Vec<ChatChoice>,
     /// Token usage and cost of the request.
     usage: Option<ChatUsage>,
@@ -163,7 +166,7 @@ pub struct ChatChoice {
 pub struct ChatAnswer {
     /// Always `assistant`.
     role: String,
-    /// Text of the message; null if it has only tool calls.
+    /// Text of the message; null if the message has no text, such as one with only tool calls.
     content: Option<String>,
     /// Refusal message, if the model refuses.
     refusal: Option<String>,

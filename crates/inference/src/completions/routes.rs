@@ -19,8 +19,8 @@ pub fn routes() -> OpenApiRouter<Inference> {
 
 /// Creates a completion of a prompt.
 ///
-/// The legacy format before chat completions: it takes a prompt instead of messages. With
-/// `stream: true` the response is a stream of server-sent events.
+/// This legacy format, the predecessor of chat completions, takes a prompt instead of messages.
+/// With `stream: true` the response is a stream of server-sent events.
 #[utoipa::path(
     post, path = "/v1/completions", tag = "Text", operation_id = "create_completion",
     request_body = CreateCompletion,

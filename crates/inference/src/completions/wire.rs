@@ -29,14 +29,15 @@ pub struct CreateCompletion {
     /// Nucleus sampling: only tokens within this cumulative probability are sampled.
     #[schema(minimum = 0, maximum = 1)]
     top_p: Option<f64>,
-    /// Number of completions to return for each prompt.
+    /// Number of completions to return for each prompt. Default: 1.
     #[schema(minimum = 1, maximum = 128)]
     n: Option<u32>,
     /// Number of completions to generate for each prompt; the best `n` are returned. Must be at
-    /// least `n`. All generated completions are charged. Not allowed with `stream: true`.
+    /// least `n`, which is the default. All generated completions are charged. Values above 1 are
+    /// not allowed with `stream: true`.
     #[schema(minimum = 0, maximum = 20)]
     best_of: Option<u32>,
-    /// Up to four sequences at which generation stops.
+    /// Sequences at which generation stops: a string, or an array of up to four strings.
     stop: Option<Value>,
     /// Text that comes after the inserted completion.
     suffix: Option<String>,

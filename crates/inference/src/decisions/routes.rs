@@ -32,7 +32,7 @@ pub fn routes() -> OpenApiRouter<Inference> {
 /// The body selects one of three dialects, and the response uses the same dialect and container:
 /// the gateway's own (`state`, and `questions` as an array or a map), OpenAI's (`input`, and
 /// `questions` as an array) and Google's (`input`, and `questions` as a map). The endpoint is also
-/// available as `POST /v1/systemone`.
+/// available as `POST /v1/systemone` and `POST /v1beta/decisions`.
 #[utoipa::path(
     post, path = "/v1/decisions", tag = "Decisions", operation_id = "create_decisions",
     request_body = CreateDecisions,

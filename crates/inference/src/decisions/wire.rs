@@ -29,13 +29,13 @@ pub struct NativeDecisions {
     model: String,
     /// Subject of the decisions: a string, an object or an array. It may contain media at any
     /// place, at most 16 images, 8 audio recordings and 4 videos. A medium is a content part such
-    /// as `{"type": "image_url", "image_url": {"url": …}}` (https or data URL),
+    /// as `{"type": "image_url", "image_url": {"url": …}}` (http, https or data URL),
     /// `{"type": "input_audio", …}` or `{"type": "video_url", …}`, a `data:` URL, or an uploaded
     /// file with its `file_id`.
     #[schema(value_type = Value)]
     state: serde_json::Value,
-    /// 1 to 128 questions: an array of questions with an `id`, or a map of id to question. The
-    /// answers have the same container.
+    /// 1 to 128 questions: an array, or a map of id to question. The answers have the same
+    /// container.
     questions: DecisionQuestions,
     /// Settings that apply to all questions.
     options: Option<DecisionOptions>,
@@ -61,7 +61,8 @@ pub struct OpenAiDecisions {
 pub struct GoogleDecisions {
     /// Id or alias of the model, optionally with the prefix `models/`.
     model: String,
-    /// Subject of the decisions: a string, or Gemini content.
+    /// Subject of the decisions: a string, a content part, or an array of content parts. Part
+    /// types: `text`, `image`, `audio` and `video`.
     #[schema(value_type = Value)]
     input: serde_json::Value,
     /// Map of id to question, 1 to 128.
@@ -82,7 +83,7 @@ impl PartialSchema for DecisionQuestions {
         let question = || Ref::from_schema_name("DecisionQuestion");
         let list = ArrayBuilder::new()
             .items(question())
-            .description(Some("Questions in order, each with its `id` or `name`."))
+            .description(Some("Questions in order, each with an optional `id` or `name`."))
             .min_items(Some(1))
             .max_items(Some(MAX_QUESTIONS));
         let map = ObjectBuilder::new()
@@ -108,34 +109,37 @@ impl ToSchema for DecisionQuestions {
 /// A typed question about the state.
 #[derive(Serialize, ToSchema)]
 pub struct DecisionQuestion {
-    /// Id of the question, required in an array.
+    /// Id of the question, only in an array: unique, at most 64 characters. Default: the index of
+    /// the question, starting at 0.
     id: Option<String>,
-    /// Name of the question in OpenAI's dialect.
+    /// Synonym of `id`, as in OpenAI's dialect. Cannot be combined with `id`.
     name: Option<String>,
     /// Type of the question: `noul` (yes or no; also `predicate`), `choice`, `score` or `tool`.
     #[serde(rename = "type")]
     kind: String,
-    /// Text of the question: a string, or an array of parts.
+    /// Text of the question: a string, an array of text parts, or an object or array that the model
+    /// receives as JSON.
     #[schema(value_type = Value)]
     instructions: serde_json::Value,
     /// Meaning of the answers. For a noul: the meaning of `true` and `false`. For a choice: 2 to
     /// 255 options, each with its meaning or `null`. For a score: 2 to 10 levels, lowest first.
     #[schema(value_type = Option<Value>)]
     criteria: Option<serde_json::Value>,
-    /// For a choice, instead of `criteria`: 2 to 255 options.
+    /// For a choice, instead of `criteria`: 2 to 255 options, as an array of options or a map of
+    /// option to meaning.
     #[schema(value_type = Option<Value>)]
     options: Option<serde_json::Value>,
     /// For a choice, instead of `criteria`: 2 to 255 options, each with `value` and `description`.
     #[schema(value_type = Option<Vec<Object>>)]
     choices: Option<Vec<serde_json::Value>>,
-    /// For a score, instead of `criteria`: 2 to 10 levels, each with `label` and `description`.
+    /// For a score, instead of `criteria`: 2 to 10 levels, lowest first, each with `label` and
+    /// `description`.
     #[schema(value_type = Option<Value>)]
     levels: Option<serde_json::Value>,
-    /// For a tool question: the functions, in the shape of chat completion tools.
+    /// For a tool question: 1 to 254 functions, in the shape of chat completion tools.
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<serde_json::Value>>,
-    /// For a tool question: `auto` (default), which allows no function as the answer, or
-    /// `required`.
+    /// For a tool question: `auto` (default), with `none` as a possible answer, or `required`.
     tool_choice: Option<String>,
     /// If true, the answer includes the probability that the state lacks the information that the
     /// question needs. Not allowed for a tool question.
@@ -145,16 +149,17 @@ pub struct DecisionQuestion {
 /// Settings that apply to all questions.
 #[derive(Serialize, ToSchema)]
 pub struct DecisionOptions {
-    /// Number of option orders that a chat model evaluates, to cancel the effect of the position.
+    /// Number of option orders that a chat model evaluates, to cancel the effect of an option's
+    /// position. Default: chosen by the gateway.
     #[schema(minimum = 1, maximum = 8)]
     permutations: Option<u32>,
     /// Calibration to apply: `default` (the account's default calibration of the model, if there is
     /// one), `none`, or the id of a calibration.
     calibration: Option<String>,
-    /// Level of detail: `standard`, its synonym `full`, or `fast`. `fast` evaluates choices with
-    /// many options in a single pass, which is cheaper and less accurate.
+    /// Level of detail: `standard` (default), its synonym `full`, or `fast`. `fast` evaluates
+    /// choices with many options in a single pass, which is faster and less accurate.
     detail: Option<String>,
-    /// Seed that determines the option orders.
+    /// Seed of the option orders and of sampling. Default: 0.
     seed: Option<u64>,
 }
 
@@ -244,7 +249,7 @@ pub struct OpenAiAnswer {
     /// Probability of yes, from 0 to 1.
     #[schema(nullable = false)]
     probability: Option<f64>,
-    /// Most probable option.
+    /// Most probable option: a string, `true` or `false`.
     #[schema(value_type = Option<Value>)]
     choice: Option<serde_json::Value>,
     /// Expected level; the lowest level is 0.
@@ -256,14 +261,16 @@ pub struct OpenAiAnswer {
     /// Probability of each option, level or function. The sum is 1.
     #[schema(nullable = false)]
     probabilities: Option<Vec<OpenAiProbability>>,
-    /// Decided arguments by function name, as if each function were called. Only enumeration and
-    /// boolean arguments are decided.
+    /// Arguments of each probable function, by function name and argument name, each with `value`,
+    /// `probabilities` and `confidence`. Only enumeration and boolean arguments are decided.
     #[schema(value_type = Option<Object>, nullable = false)]
     arguments: Option<serde_json::Value>,
-    /// Distance of the answer from a random guess, from 0 to 1. Absent for a refusal.
+    /// Distance of the answer from a random guess, from 0 to 1. Absent for a refused or failed
+    /// question.
     #[schema(nullable = false)]
     confidence: Option<f64>,
-    /// Probability that the state lacks the information that the question needs.
+    /// Probability that the state lacks the information that the question needs, from 0 to 1.
+    /// Absent unless the question sets `abstain`, and for a refused or failed question.
     #[schema(nullable = false)]
     abstain: Option<f64>,
     /// Method that produced the probabilities.
@@ -374,13 +381,15 @@ pub struct DecisionAnswer {
     tool: Option<String>,
     /// Probability of each option, level or function. The sum is 1.
     probabilities: Option<BTreeMap<String, f64>>,
-    /// Decided arguments by function name, as if each function were called. Only enumeration and
-    /// boolean arguments are decided.
+    /// Arguments of each probable function, by function name and argument name, each with `value`,
+    /// `probabilities` and `confidence`. Only enumeration and boolean arguments are decided.
     #[schema(value_type = Option<Object>)]
     arguments: Option<serde_json::Value>,
-    /// Distance of the answer from a random guess, from 0 to 1.
+    /// Distance of the answer from a random guess, from 0 to 1. Absent for a refused or failed
+    /// question.
     confidence: Option<f64>,
-    /// Probability that the state lacks the information that the question needs.
+    /// Probability that the state lacks the information that the question needs, from 0 to 1.
+    /// Absent unless the question sets `abstain`, and for a refused or failed question.
     abstain: Option<f64>,
     /// Method that produced the probabilities.
     method: Option<DecisionMethod>,
@@ -418,7 +427,7 @@ pub struct DecisionUsage {
     output_tokens: u64,
     /// Equal to the number of input tokens.
     total_tokens: u64,
-    /// Breakdown of the input tokens.
+    /// Breakdown of the input tokens: state, questions and media.
     input_tokens_details: DecisionInputDetails,
     /// Cost of the request in credits, as a decimal string.
     cost: String,

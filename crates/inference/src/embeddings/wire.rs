@@ -9,12 +9,12 @@ use utoipa::ToSchema;
 pub struct CreateEmbeddings {
     /// Id or alias of an embedding model. `GET /v1/models` lists the available models.
     model: String,
-    /// Input to embed. Each input must not be empty.
+    /// Texts or token ids to embed. No input may be empty.
     input: EmbeddingInput,
     /// Encoding of the vectors: `float` (default), or `base64` of 32-bit little-endian floats.
     encoding_format: Option<String>,
-    /// Number of dimensions, for models that can shorten their vectors. Values above the size of
-    /// the model fail with status 422.
+    /// Number of dimensions, for models that can shorten their vectors. Values above the number of
+    /// dimensions of the model fail with status 422.
     #[schema(minimum = 1)]
     dimensions: Option<u32>,
     /// Identifier of the end user, for the provider's abuse monitoring.

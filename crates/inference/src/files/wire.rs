@@ -75,7 +75,8 @@ pub struct FileMetadata {
     r#type: &'static str,
     /// File name as uploaded, without folders.
     filename: String,
-    /// Media type, detected from the first bytes of the file.
+    /// Media type, detected from the content of the file. A text file has the `text/` type that its
+    /// upload declared, or `text/plain`.
     mime_type: String,
     /// Size of the file in bytes.
     size_bytes: u64,
@@ -203,15 +204,17 @@ impl DeletedFile {
     reason = "only describes the parameters: the allowed ones depend on the client dialect"
 )]
 pub struct FilesQuery {
-    /// Return only files with this purpose.
+    /// Return only files with this purpose. Not allowed with the `anthropic-version` header.
     purpose: Option<String>,
     /// Number of files per page: 1 to 10,000, default 10,000. With the `anthropic-version` header:
     /// 1 to 1,000, default 20.
     #[param(minimum = 1, maximum = 10_000)]
     limit: Option<u32>,
-    /// Sort order by creation time: `asc` or `desc`. Default: `desc` (newest first).
+    /// Sort order by creation time: `asc` or `desc`. Default: `desc` (newest first). Not allowed
+    /// with the `anthropic-version` header.
     order: Option<String>,
-    /// Return files that come after the file with this id.
+    /// Return files that come after the file with this id. Not allowed with the `anthropic-version`
+    /// header.
     after: Option<String>,
     /// Return files that come after the file with this id. Only with the `anthropic-version`
     /// header.

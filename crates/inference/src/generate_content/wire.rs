@@ -17,10 +17,10 @@ pub struct GenerateContent {
     /// System instructions, as `parts` of text.
     #[schema(value_type = Option<Object>)]
     system_instruction: Option<Value>,
-    /// Options of the generation.
+    /// Output limits, sampling, output format and reasoning.
     generation_config: Option<GenerationConfig>,
-    /// Functions that the model may call: `functionDeclarations` with `name`, `description` and
-    /// `parametersJsonSchema`, or `parameters` in the OpenAPI subset.
+    /// Functions that the model may call: `functionDeclarations` with `name`, `description`, and
+    /// either `parametersJsonSchema` or `parameters`, a schema in Gemini's subset of OpenAPI 3.0.
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Value>>,
     /// Function calling: `functionCallingConfig` with `mode` (`AUTO`, `ANY`, `NONE` or `VALIDATED`)
@@ -44,7 +44,7 @@ pub struct ContentTurn {
     parts: Vec<Value>,
 }
 
-/// Options of the generation.
+/// Output limits, sampling, output format and reasoning.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GenerationConfig {
@@ -58,10 +58,10 @@ pub struct GenerationConfig {
     /// Nucleus sampling: only tokens within this cumulative probability are sampled.
     #[schema(minimum = 0, maximum = 1)]
     top_p: Option<f64>,
-    /// Only this number of most likely tokens is sampled.
+    /// Top-k sampling: only this number of most likely tokens is considered.
     #[schema(minimum = 1)]
     top_k: Option<u64>,
-    /// Number of candidates to generate.
+    /// Number of candidates to generate. All are charged. Default: 1.
     #[schema(minimum = 1, maximum = 8)]
     candidate_count: Option<u32>,
     /// Sequences at which generation stops.
@@ -75,17 +75,19 @@ pub struct GenerationConfig {
     frequency_penalty: Option<f64>,
     /// Seed for best-effort deterministic sampling.
     seed: Option<i32>,
-    /// Output format: `text/plain`, `application/json` or `text/x.enum`.
+    /// Output format: `text/plain` (default), `application/json` or `text/x.enum`.
     response_mime_type: Option<String>,
-    /// Schema of the output, in the OpenAPI subset.
+    /// Schema of the output in Gemini's subset of OpenAPI 3.0, for `application/json` or
+    /// `text/x.enum`. Cannot be combined with `responseJsonSchema`.
     #[schema(value_type = Option<Object>)]
     response_schema: Option<Value>,
-    /// Schema of the output, as JSON Schema.
+    /// Schema of the output as JSON Schema, for `application/json` or `text/x.enum`.
     #[schema(value_type = Option<Object>)]
     response_json_schema: Option<Value>,
     /// If true, returns the log probabilities of the output tokens.
     response_logprobs: Option<bool>,
-    /// Number of most likely alternatives to return for each token.
+    /// Number of most likely alternatives to return for each token. Requires
+    /// `responseLogprobs: true`.
     #[schema(minimum = 0, maximum = 20)]
     logprobs: Option<u32>,
     /// Reasoning: `includeThoughts`, and either `thinkingBudget` or `thinkingLevel`.
@@ -99,7 +101,7 @@ pub struct GenerationConfig {
 pub struct GeneratedContent {
     /// Candidates that the model generated.
     candidates: Vec<Candidate>,
-    /// Token usage and cost. In a stream, only the last chunk has it.
+    /// Token usage and cost. In a stream, only the last chunk has the final usage and the cost.
     usage_metadata: Option<ContentUsage>,
     /// Model name as sent in the request.
     model_version: String,
@@ -114,7 +116,7 @@ pub struct Candidate {
     /// Content that the model generated.
     content: ContentTurn,
     /// Reason why generation ended: `STOP` (also for function calls), `MAX_TOKENS`, `SAFETY` or
-    /// another reason of the model. In a stream, only the last chunk has it.
+    /// another reason of the model. In a stream, only the last chunk of the candidate has it.
     finish_reason: Option<String>,
     /// Index of the candidate, starting at 0.
     index: u32,
@@ -153,10 +155,10 @@ pub struct CountContentTokens {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentTokens {
-    /// Number of input tokens.
+    /// Number of input tokens of the request, with instructions and tools.
     total_tokens: u64,
-    /// Precision of the count, also in the header `x-tollgate-counting`: `exact` if the count is
-    /// the provider's or its counting rules are known, otherwise `upper_bound`.
+    /// Precision of the count, also in the header `x-tollgate-counting`: `exact` if the provider
+    /// counted the tokens or its counting rules are known, otherwise `upper_bound`.
     #[schema(value_type = String)]
     pub(super) counting: &'static str,
 }
@@ -180,8 +182,8 @@ pub struct EmbedContent {
     task_type: Option<String>,
     /// Title of the document, for models that use it.
     title: Option<String>,
-    /// Number of dimensions, for models that can shorten their vectors. Values above the size of
-    /// the model fail with status 422.
+    /// Number of dimensions, for models that can shorten their vectors. Values above the number of
+    /// dimensions of the model fail with status 422.
     #[schema(minimum = 1)]
     output_dimensionality: Option<u32>,
 }

@@ -40,7 +40,8 @@ pub struct CreateMessage {
     /// `{"type": "json_schema", "schema": …}`.
     #[schema(value_type = Option<Object>)]
     output_config: Option<Value>,
-    /// Name of `output_config.format` in the structured-outputs beta. Cannot be combined with it.
+    /// Alias of `output_config.format` from the structured-outputs beta. Only one of the two is
+    /// allowed.
     #[schema(value_type = Option<Object>)]
     output_format: Option<Value>,
     /// Output format in the shape of chat completions. Cannot be combined with
@@ -57,7 +58,7 @@ pub struct CreateMessage {
     /// Nucleus sampling: only tokens within this cumulative probability are sampled.
     #[schema(minimum = 0, maximum = 1)]
     top_p: Option<f64>,
-    /// Only this number of most likely tokens is sampled.
+    /// Top-k sampling: only this number of most likely tokens is considered.
     #[schema(minimum = 0)]
     top_k: Option<u64>,
 }
@@ -80,10 +81,10 @@ pub struct CountMessageTokens {
 /// Number of input tokens of a request.
 #[derive(Serialize, ToSchema)]
 pub struct MessageTokens {
-    /// Number of input tokens.
+    /// Number of input tokens of the request, with instructions and tools.
     input_tokens: u64,
-    /// Precision of the count, also in the header `x-tollgate-counting`: `exact` if the count is
-    /// the provider's or its counting rules are known, otherwise `upper_bound`.
+    /// Precision of the count, also in the header `x-tollgate-counting`: `exact` if the provider
+    /// counted the tokens or its counting rules are known, otherwise `upper_bound`.
     pub(super) counting: &'static str,
 }
 
@@ -165,12 +166,12 @@ pub struct MessageStreamEvent {
     usage: Option<MessageUsage>,
 }
 
-/// Body of every error response of this endpoint.
+/// Body of every error response of the messages and message batches endpoints.
 #[derive(Serialize, ToSchema)]
 pub struct MessageErrorBody {
     /// Always `error`.
     r#type: String,
-    /// Details of the error.
+    /// Type, message, code and parameter of the error.
     error: MessageError,
     /// Id of the request, for support.
     request_id: String,

@@ -17,7 +17,7 @@ pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::new().routes(routes!(create_moderation))
 }
 
-/// Classifies texts and images against a content policy.
+/// Classifies whether texts and images are potentially harmful.
 ///
 /// Moderation is free of charge.
 #[utoipa::path(

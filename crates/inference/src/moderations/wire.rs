@@ -9,10 +9,10 @@ use utoipa::ToSchema;
 /// Request body of `POST /v1/moderations`.
 #[derive(Serialize, ToSchema)]
 pub struct CreateModeration {
-    /// Id or alias of a moderation model. If omitted, the content policy of the service is applied.
-    /// Without a policy, the service uses its default moderation model.
+    /// Id or alias of a moderation model. If omitted, the gateway applies its content policy or,
+    /// without a policy, the model `omni-moderation-latest`.
     model: Option<String>,
-    /// Content to classify.
+    /// Texts or images to classify.
     input: ModerationInput,
 }
 
@@ -37,8 +37,8 @@ pub enum ModerationInput {
 pub struct ModerationResults {
     /// Unique id of the moderation.
     pub(super) id: String,
-    /// Model name as sent in the request; `policy` if the request names no model and the content
-    /// policy is applied.
+    /// Model name as sent in the request. If the request names no model: `policy` if the content
+    /// policy was applied, otherwise `omni-moderation-latest`.
     pub(super) model: String,
     /// Results in the order of the inputs.
     pub(super) results: Vec<ModerationResult>,

@@ -27,14 +27,14 @@ pub struct Quote {
     object: &'static str,
     /// Path of the endpoint as sent.
     endpoint: String,
-    /// Model that would serve the request, as sent in the request.
+    /// Model name as sent in the request.
     model: String,
     /// Version of the price list that applies.
     price_version: String,
-    /// Number of input tokens.
+    /// Number of input tokens of the request, with the precision `counting`.
     input_tokens: u64,
-    /// Precision of `input_tokens`: `exact`, or `upper_bound` if the provider's counting rules are
-    /// unknown.
+    /// Precision of `input_tokens`: `exact` if the gateway can count the tokens exactly without the
+    /// provider, otherwise `upper_bound`.
     #[schema(value_type = String)]
     counting: &'static str,
     /// Maximum number of output tokens per choice. The provider receives no larger cap.

@@ -56,7 +56,8 @@ fn invalid(param: &str, message: &str) -> Error {
 pub struct ResponseItems {
     /// Always `list`.
     object: &'static str,
-    /// Input items of the response, including the items of earlier responses.
+    /// Input items of the response, including the input and output items of the responses that it
+    /// continues.
     #[schema(value_type = Vec<Object>)]
     data: Vec<Value>,
     /// Id of the first item of this page.

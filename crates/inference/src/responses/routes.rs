@@ -162,9 +162,9 @@ async fn compact_response(
 /// Returns a stored response.
 ///
 /// Responses are stored for 30 days, unless the request set `store: false`. A background response
-/// is `queued`, then `in_progress`, until it is finished, `failed` or `cancelled`. If it was
-/// created with `background` and `stream`, its events can be replayed and followed with the same
-/// sequence numbers.
+/// is `queued`, then `in_progress`, until it is `completed`, `incomplete`, `failed` or `cancelled`.
+/// If it was created with `background` and `stream`, its events can be replayed and followed with
+/// the same sequence numbers.
 #[utoipa::path(
     get, path = "/v1/responses/{id}", tag = "Text", operation_id = "get_response",
     params(
@@ -227,13 +227,13 @@ async fn delete_response(
 
 /// Cancels a background response.
 ///
-/// A response that has not started costs nothing; otherwise the tokens used so far are charged.
-/// Repeated calls return the same result. A completed response cannot be cancelled.
+/// A response that has not started costs nothing; otherwise the tokens that the provider used are
+/// charged. Repeated calls return the same result. A completed response cannot be cancelled.
 #[utoipa::path(
     post, path = "/v1/responses/{id}/cancel", tag = "Text", operation_id = "cancel_response",
     params(("id" = String, Path, description = "Id of the response")),
     responses(
-        (status = 200, description = "The response", body = ResponseObject),
+        (status = 200, description = "The response with its current status", body = ResponseObject),
         (status = "default", body = ErrorBody)
     ),
     security(("bearer" = []), ("x-api-key" = []))
@@ -253,8 +253,8 @@ async fn cancel_response(
 
 /// Lists the input items of a stored response.
 ///
-/// The list contains the items of its request and, before them, those of the responses that it
-/// continues.
+/// The list contains the input items of the response and, as older items, the input and output
+/// items of the responses that it continues.
 #[utoipa::path(
     get, path = "/v1/responses/{id}/input_items", tag = "Text", operation_id = "list_response_input_items",
     params(("id" = String, Path, description = "Id of the response"), ItemsQuery),

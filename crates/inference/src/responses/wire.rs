@@ -68,7 +68,8 @@ pub struct CreateResponse {
     reasoning: Option<Value>,
     /// Additional output, such as `reasoning.encrypted_content` or `message.output_text.logprobs`.
     include: Option<Vec<String>>,
-    /// At most 16 key-value pairs of strings, which the response repeats.
+    /// At most 16 key-value pairs of strings, which the response repeats. Keys have at most 64
+    /// characters, values at most 512.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Value>,
     /// Whether the response is stored for 30 days. Default: true.
@@ -77,16 +78,16 @@ pub struct CreateResponse {
     /// `stream`. An interrupted stream continues with
     /// `GET /v1/responses/{id}?stream=true&starting_after=N`. Requires `store`.
     background: Option<bool>,
-    /// Truncation of input that exceeds the context window: `auto` or `disabled`.
+    /// Truncation of input that exceeds the context window: `auto` or `disabled` (default).
     truncation: Option<String>,
-    /// Service tier, for providers that have tiers.
+    /// Service tier: `auto` or `default`. Other tiers are not supported.
     service_tier: Option<String>,
     /// Identifier of the end user, for the provider's abuse monitoring.
     #[schema(max_length = 64)]
     safety_identifier: Option<String>,
     /// Deprecated name of `safety_identifier`.
     user: Option<String>,
-    /// Routes requests with the same prefix to the same provider cache.
+    /// Cache key: the provider routes requests with the same key and prefix to the same cache.
     prompt_cache_key: Option<String>,
 }
 
@@ -156,10 +157,10 @@ impl DeletedResponse {
 pub struct ResponseInputTokens {
     /// Always `response.input_tokens`.
     object: &'static str,
-    /// Number of input tokens.
+    /// Number of input tokens of the request, with instructions and tools.
     input_tokens: u64,
-    /// Precision of the count, also in the header `x-tollgate-counting`: `exact` if the count is
-    /// the provider's or its counting rules are known, otherwise `upper_bound`.
+    /// Precision of the count, also in the header `x-tollgate-counting`: `exact` if the provider
+    /// counted the tokens or its counting rules are known, otherwise `upper_bound`.
     pub(super) counting: &'static str,
 }
 
@@ -182,7 +183,7 @@ pub struct ResponseObject {
     object: String,
     /// Creation time, in seconds since the Unix epoch.
     created_at: i64,
-    /// Completion time, in seconds since the Unix epoch.
+    /// Completion time, in seconds since the Unix epoch; null unless the response is `completed`.
     completed_at: Option<i64>,
     /// Status: `queued`, `in_progress`, `completed`, `incomplete`, `failed` or `cancelled`.
     status: String,
@@ -197,12 +198,11 @@ pub struct ResponseObject {
     /// Output items: `message`, `reasoning`, `function_call`, `custom_tool_call`.
     #[schema(value_type = Vec<Object>)]
     output: Vec<Value>,
-    /// Token usage and cost; null while the response is in progress.
+    /// Token usage and cost; null unless the response is `completed` or `incomplete`.
     usage: Option<ResponseUsage>,
-    /// Instructions of the request. This field and the following ones repeat the request or its
-    /// defaults.
+    /// Instructions of the request; null if it had none.
     instructions: Option<String>,
-    /// Id of the response that this one continues.
+    /// Id of the earlier response that this response continues; null if there is none.
     previous_response_id: Option<String>,
     /// Tools that the model could call.
     #[schema(value_type = Vec<Object>)]
@@ -229,7 +229,7 @@ pub struct ResponseObject {
     frequency_penalty: f64,
     /// Number of most likely alternatives returned for each token.
     top_logprobs: u32,
-    /// Maximum number of output tokens.
+    /// Maximum number of output tokens; null if none was set.
     max_output_tokens: Option<u64>,
     /// Truncation setting: `auto` or `disabled`.
     truncation: String,

@@ -9,10 +9,10 @@ use utoipa::ToSchema;
 /// A new administrator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedAdminView {
-    /// Unique id of the administrator.
+    /// Id of the administrator: `adm_…`.
     #[schema(value_type = String)]
     pub id: AdminId,
-    /// Name in the audit log.
+    /// Name of the administrator, which the audit log records.
     pub name: String,
     /// `viewer`, `support`, `billing` or `owner`.
     pub role: String,
@@ -23,10 +23,10 @@ pub struct CreatedAdminView {
 /// An administrator, without the token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AdminView {
-    /// Unique id of the administrator.
+    /// Id of the administrator: `adm_…`.
     #[schema(value_type = String)]
     pub id: AdminId,
-    /// Name in the audit log.
+    /// Name of the administrator, which the audit log records.
     pub name: String,
     /// `viewer`, `support`, `billing` or `owner`.
     pub role: String,
@@ -60,10 +60,11 @@ impl AdminView {
     }
 }
 
-/// An entry of the audit log.
+/// An entry of the audit log: one action of an administrator, the command line or the settings
+/// file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AuditView {
-    /// Id of the entry. Later entries have greater ids.
+    /// Id of the entry: `aud_…`. Later entries have greater ids.
     #[schema(value_type = String)]
     pub id: AuditId,
     /// Time of the action, RFC 3339.
@@ -122,10 +123,10 @@ impl AuditView {
     }
 }
 
-/// A member of an account.
+/// A member of an account: a person with one role in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemberView {
-    /// Unique id of the member.
+    /// Id of the member: `mem_…`.
     #[schema(value_type = String)]
     pub id: MemberId,
     /// Account that the member belongs to.

@@ -10,9 +10,9 @@ use utoipa::ToSchema;
 /// The current prices of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PriceView {
-    /// Id of the model.
+    /// Canonical id of the model.
     pub model: String,
-    /// Permanent id of these prices.
+    /// Permanent id of these prices: `pv_…`.
     pub version: String,
     /// Credits per million units, by unit, such as `input`, `output` or `input>272000` for long
     /// prompts.
@@ -34,12 +34,12 @@ impl PriceView {
 /// A change of a model's prices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PriceChangeView {
-    /// Time since which the prices have applied, RFC 3339.
+    /// Time when the prices took effect, RFC 3339.
     pub at: String,
     /// Origin of the change: `settings` for a start or reload of the server; `cli` or the name of
     /// the administrator for a forced change.
     pub actor: String,
-    /// Permanent id of the new prices.
+    /// Permanent id of the new prices: `pv_…`.
     pub version: String,
     /// New prices, in credits per million units, by unit.
     #[schema(value_type = BTreeMap<String, String>)]
@@ -61,14 +61,15 @@ impl PriceChangeView {
 /// A model whose proposed prices differ from the current ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MovedView {
-    /// Id of the model.
+    /// Canonical id of the model.
     pub model: String,
-    /// Permanent id of the proposed prices.
+    /// Permanent id of the proposed prices: `pv_…`.
     pub version: String,
-    /// Current prices; null if the model has never had prices.
+    /// Current prices, in credits per million units, by unit; null if the model has never had
+    /// prices.
     #[schema(value_type = Option<BTreeMap<String, String>>)]
     pub before: Option<BTreeMap<String, Credits>>,
-    /// Prices in the settings.
+    /// Proposed prices, in credits per million units, by unit.
     #[schema(value_type = BTreeMap<String, String>)]
     pub after: BTreeMap<String, Credits>,
     /// Prices that change by more than a factor of ten, or to or from zero, such as `input: 1 to

@@ -25,8 +25,8 @@ pub struct ProviderView {
     pub base_url: Option<String>,
     /// Whether the provider returns simulated responses.
     pub simulated: bool,
-    /// Names of the models in the provider's last model list. Null without such a list, or if the
-    /// gateway offers only models with their own prices.
+    /// Names of the models in the provider's last model list. Null if the provider has no
+    /// `default_price` in the settings, or if no request for the list has succeeded.
     pub models_found: Option<Vec<String>>,
     /// Error of the last request for the model list; null if it succeeded or no list was requested.
     pub listing_error: Option<String>,

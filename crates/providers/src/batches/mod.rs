@@ -88,7 +88,8 @@ impl Lines {
                 return Ok(Some(line).filter(|line| !line.is_empty()));
             }
             if self.searched > MAX_LINE_BYTES {
-                return Err(UpstreamError::protocol("a batch result exceeds the line limit"));
+                let detail = format!("a batch result exceeds {MAX_LINE_BYTES} bytes");
+                return Err(UpstreamError::protocol(detail));
             }
             match self.content.next().await {
                 Some(chunk) => self.buffer.extend_from_slice(&chunk?),

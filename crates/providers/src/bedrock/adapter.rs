@@ -106,7 +106,7 @@ impl Bedrock {
         let mut request = conversion::common_form(call)?;
         drop_foreign_reasoning(&mut request, &self.origin);
         if is_about_reasoning(&request) && Family::of(&request.model) == Family::Unknown {
-            let detail = "the reasoning format is unknown: the model's name shows no known vendor";
+            let detail = "cannot encode the reasoning parameters: the model name contains no known vendor";
             return Err(UpstreamError {
                 param: Some("reasoning_effort".to_owned()),
                 ..UpstreamError::new(UpstreamErrorKind::Rejected, UpstreamCause::Protocol, detail)

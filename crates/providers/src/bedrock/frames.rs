@@ -203,7 +203,7 @@ mod tests {
         let mut reader = FrameReader::default();
         reader.push(&bytes[..bytes.len() - 1]);
         while reader.next_frame().unwrap().is_some() {}
-        assert!(reader.is_mid_frame(), "a frame that was cut is not there");
+        assert!(reader.is_mid_frame(), "the incomplete frame was dropped");
     }
 
     #[test]

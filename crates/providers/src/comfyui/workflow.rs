@@ -61,7 +61,8 @@ impl Workflow {
             .find(|slot| !SLOTS.contains(&slot.as_str()) && !frames(slot))
         {
             Some(slot) => Err(format!(
-                "unknown slot {OPEN}{slot}{CLOSE}; use one of {}, or {FRAMES}16 for another rate",
+                "unknown slot {OPEN}{slot}{CLOSE}; use one of {}, or {FRAMES}16 for the number of frames \
+                 at 16 frames per second",
                 SLOTS.join(", ")
             )),
             None => Ok(Self { graph, slots }),

@@ -67,7 +67,9 @@ pub(crate) fn reading(
 /// [`ROUNDING_TOLERANCE`] or is not a number.
 pub(crate) fn checked_logprob(logprob: f64) -> Result<f64, UpstreamError> {
     match logprob.is_nan() || logprob > ROUNDING_TOLERANCE {
-        true => Err(UpstreamError::protocol("a token's log probability is invalid")),
+        true => Err(UpstreamError::protocol(
+            "the token probabilities are not numbers or exceed 1 in total",
+        )),
         false => Ok(logprob.min(0.0)),
     }
 }
@@ -86,7 +88,7 @@ pub(crate) fn token_logprobs(list: &[Value]) -> Result<Vec<TokenLogprob>, Upstre
         Some((token, entry.get("logprob")?.as_f64()?))
     });
     let read: Option<Vec<TokenLogprob>> = entries.collect();
-    read.ok_or_else(|| UpstreamError::protocol("a token has no log probability"))
+    read.ok_or_else(|| UpstreamError::protocol("a log probability or its token is missing"))
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub(crate) fn count_answers(
     asked: u32,
 ) -> Result<LabelDraws, UpstreamError> {
     if response.choices.is_empty() {
-        return Err(UpstreamError::protocol("the response has no choice"));
+        return Err(UpstreamError::protocol("the response has no choices"));
     }
     let mut draws = LabelDraws {
         counts: vec![0; call.labels.len()],
@@ -96,7 +96,8 @@ pub(crate) fn probe(call: &LabelCall) -> LabelCall {
             media: Vec::new(),
         }
         .into(),
-        question: "Is it said what colour the sky has?\nA) yes\nB) no\nAnswer with the letter alone.".into(),
+        question: "Does the text say what colour the sky is?\nA) yes\nB) no\nAnswer with the letter alone."
+            .into(),
         labels: ["A".to_owned(), "B".to_owned()].into(),
         seed: 0,
     }
@@ -124,7 +125,7 @@ pub(crate) async fn attempt_outcome<T, P>(
         return attempt;
     }
     if let Err(error) = &attempt {
-        tracing::info!(model, ?capability, %error, "the deployment does not support this way to read probabilities");
+        tracing::info!(model, ?capability, %error, "the deployment lacks a capability for decisions");
     }
     memory.lacks(model, capability);
     Ok(None)

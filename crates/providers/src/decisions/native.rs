@@ -57,7 +57,7 @@ pub(crate) async fn relayed(
         Err(error) => Err(UpstreamError::protocol(format!(
             "the answers are invalid: {} at {} ({} bytes)",
             error.code.as_str(),
-            error.param.as_deref().unwrap_or("the top"),
+            error.param.as_deref().unwrap_or("the top level"),
             body.len()
         ))),
     }
@@ -75,7 +75,7 @@ pub(crate) fn probe(call: &RelayCall) -> RelayCall {
         questions: vec![Question {
             id: "colour".to_owned(),
             param: "questions".to_owned(),
-            instructions: "Is it said what colour the sky has?".to_owned(),
+            instructions: "Does the text say what colour the sky is?".to_owned(),
             kind: QuestionKind::Noul { yes: None, no: None },
             abstain: false,
         }],

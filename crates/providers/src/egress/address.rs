@@ -93,7 +93,10 @@ pub struct AllowedError;
 
 impl fmt::Display for AllowedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("write a network, or add a port (default 80 and 443): 10.1.2.0/24, 10.1.2.3:9000, [fd00::]/8:9000")
+        f.write_str(
+            "write an IP address or a network, and optionally a port (default 80 and 443), such as \
+             10.1.2.0/24, 10.1.2.3:9000 or [fd00::]/8:9000",
+        )
     }
 }
 

@@ -285,7 +285,7 @@ async fn read(
         200 => {}
         301 | 302 | 303 | 307 | 308 => {
             let location =
-                text(&head.headers, &LOCATION).ok_or_else(|| unreachable("a redirect without a location"))?;
+                text(&head.headers, &LOCATION).ok_or_else(|| unreachable("the redirect has no location"))?;
             return Ok(Answer::Redirect(location.to_owned()));
         }
         status => return Err(unreachable(format_args!("the endpoint returned {status}"))),
@@ -296,7 +296,7 @@ async fn read(
         .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
     {
         return Err(unreachable(
-            "the response is compressed, but the request did not allow it",
+            "the response is compressed, but the request did not accept compression",
         ));
     }
     let announced = text(&head.headers, &CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());

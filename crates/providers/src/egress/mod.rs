@@ -143,7 +143,8 @@ impl Poster for EgressClient {
         match connection::may_be_dialled(self, &target) {
             true => Ok(()),
             false => Err(NotifyError::permanent(
-                "is a private address: the operator can allow it in egress.allow",
+                "has a private IP address or a port other than 80 and 443: the operator can allow it in \
+                 egress.allow",
             )),
         }
     }
@@ -171,7 +172,7 @@ impl Poster for EgressClient {
 
 /// Logs the cause and hides it from the caller: it may reveal the operator's network.
 fn unreachable(cause: impl std::fmt::Display) -> FetchError {
-    tracing::info!(%cause, "cannot fetch a caller's URL");
+    tracing::info!(%cause, "the request to an external URL failed");
     FetchError::Unreachable
 }
 

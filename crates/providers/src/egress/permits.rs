@@ -102,7 +102,10 @@ mod tests {
         let permits = FetchPermits::new(3, 2);
         let first = taken(&permits, Some(ONE)).unwrap();
         let _second = taken(&permits, Some(ONE)).unwrap();
-        assert!(taken(&permits, Some(ONE)).is_none(), "it has its own");
+        assert!(
+            taken(&permits, Some(ONE)).is_none(),
+            "the account limit does not apply"
+        );
         let other = taken(&permits, Some(OTHER)).unwrap();
         assert!(taken(&permits, Some(OTHER)).is_none(), "all are taken");
         assert!(taken(&permits, None).is_none());
@@ -119,7 +122,7 @@ mod tests {
         let account_permit = taken(&permits, Some(ONE)).unwrap();
         assert!(
             taken(&permits, Some(OTHER)).is_none(),
-            "it does not wait any more"
+            "more fetches than allowed run"
         );
         assert_eq!(count(), 1);
         drop(account_permit);

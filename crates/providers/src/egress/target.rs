@@ -34,7 +34,7 @@ impl Target {
         }
         let url = self.url.join(location).map_err(|_| FetchError::Unreachable)?;
         if self.is_secure() && url.scheme() != "https" {
-            return Err(super::unreachable("a redirect leads from https to http"));
+            return Err(super::unreachable("the redirect changes from https to http"));
         }
         Self::of(url).map_err(|_| FetchError::Unreachable)
     }

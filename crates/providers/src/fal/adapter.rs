@@ -94,7 +94,7 @@ impl QueueAdapter for Fal {
         if call.task == VideoTask::FromText
             && let Some(needed) = only.and_then(param_of)
         {
-            let message = format!("This model needs '{needed}'.");
+            let message = format!("This model requires '{needed}'.");
             return Err(Error::new(ErrorCode::MissingRequiredParameter, message).with_param(needed));
         }
         let is_other = match only {

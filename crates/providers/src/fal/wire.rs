@@ -37,7 +37,7 @@ impl Accepted {
     /// derives the paths from the first two segments of the model's name.
     pub(super) fn handle(&self, base: &BaseUrl, model: &str) -> Result<Handle, UpstreamError> {
         if self.request_id.is_empty() {
-            return Err(UpstreamError::protocol("the request has no id"));
+            return Err(UpstreamError::protocol("the response has an empty `request_id`"));
         }
         let app: Vec<&str> = model.trim_matches('/').split('/').take(2).collect();
         let app = escape(&app.join("/"), "/");

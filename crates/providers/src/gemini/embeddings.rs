@@ -46,7 +46,10 @@ impl EmbedProvider for Gemini {
         let response = self.post(ctx, &path, body.into()).await?;
         let body = response.whole(self.http.settings().body_limit).await?;
         let answer = decode(&body).map_err(|_| {
-            UpstreamError::protocol(format!("the response has no vectors ({} bytes)", body.len()))
+            UpstreamError::protocol(format!(
+                "the response has no valid vectors ({} bytes)",
+                body.len()
+            ))
         })?;
         if answer.vectors.len() != request.inputs.len() {
             let (received, asked) = (answer.vectors.len(), request.inputs.len());

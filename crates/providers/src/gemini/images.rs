@@ -244,6 +244,8 @@ impl MediaProvider<ImageCall> for Gemini {
     }
 
     async fn fetch(&self, _ctx: &CallContext, _own: &str) -> Result<ContentStream, UpstreamError> {
-        Err(UpstreamError::connect("images are part of the response"))
+        Err(UpstreamError::connect(
+            "cannot download images: the response contains them",
+        ))
     }
 }

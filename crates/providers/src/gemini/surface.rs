@@ -36,11 +36,12 @@ impl Surface {
         if !is_name(location, b"-") {
             let [variable, _] = LOCATION_VARIABLES;
             return Err(EndpointError::new(format!(
-                "the location is invalid: write it like \"us-central1\" or \"global\", also in {variable}"
+                "the location is invalid: set `location` or the environment variable {variable} to a \
+                 region such as \"us-central1\", or to \"global\""
             )));
         }
         if !is_name(project, b"-:.") {
-            let message = "the project is invalid: write its id, like \"my-project\"";
+            let message = "the project is invalid: set a project id, such as \"my-project\"";
             return Err(EndpointError::new(message));
         }
         let base = BaseUrl::parse(stated.unwrap_or(&format!("https://{}", host(location))))?;

@@ -48,7 +48,7 @@ fn tls_config() -> Result<Arc<ClientConfig>, EndpointError> {
         .map_err(|error| EndpointError::new(format!("TLS cannot be set up: {error}")))?;
     let config = builder.with_native_roots().map_err(|error| {
         EndpointError::new(format!(
-            "no trusted root certificates, so https is unavailable: {error}; install the package ca-certificates"
+            "cannot load trusted root certificates for https: {error}; install the package ca-certificates"
         ))
     })?;
     Ok(Arc::new(config.with_no_client_auth()))
@@ -90,7 +90,7 @@ impl Service<Uri> for TlsConnector {
         Box::pin(async move {
             connected
                 .await
-                .unwrap_or_else(|_| Err("the TLS handshake timed out".into()))
+                .unwrap_or_else(|_| Err("the connection or its TLS handshake timed out".into()))
         })
     }
 }

@@ -67,7 +67,9 @@ impl BaseUrl {
             .ok_or_else(|| wrong("it must start with http:// or https://"))?;
         let authority = parts.authority.ok_or_else(|| wrong("it has no host"))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("set the key in the provider's settings, not in the URL"));
+            return Err(wrong(
+                "remove the user name and the password, and set the key in its own setting",
+            ));
         }
         if text.contains('#') {
             return Err(wrong("remove the fragment"));

@@ -12,5 +12,5 @@ pub(crate) fn to_handle<T: Serialize>(handle: &T) -> Result<Vec<u8>, UpstreamErr
 /// Decodes a stored handle. Returns an error for a malformed handle, before any request is sent.
 pub(crate) fn from_handle<T: DeserializeOwned>(handle: &[u8]) -> Result<T, UpstreamError> {
     serde_json::from_slice(handle)
-        .map_err(|_| UpstreamError::connect("the job handle belongs to another adapter"))
+        .map_err(|_| UpstreamError::connect("the job handle is malformed or belongs to another adapter"))
 }

@@ -38,7 +38,8 @@ pub(crate) fn fields(prompt: &str, negative: &Option<String>, seed: Option<u64>)
 
 /// Returns the error for a parameter that the provider does not support.
 pub(crate) fn unsupported(param: &str) -> Error {
-    let message = format!("the model does not support `{param}`; remove it, or use another model");
+    let message =
+        format!("This model does not support '{param}'. Remove the parameter or use another model.");
     Error::new(ErrorCode::UnsupportedParameter, message).with_param(param)
 }
 

@@ -254,8 +254,8 @@ impl OpenAiCompatible {
         if !is_callers && !self.rejects_stream_options.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 request.id = %ctx.request, provider = %self.id, %error,
-                "the server rejects `stream_options` and reports no usage of streams; \
-                 the gateway estimates it from the text"
+                "the server rejects `stream_options`; the gateway estimates the usage of streams \
+                 without a usage report"
             );
         }
         Ok(sent)
@@ -397,7 +397,7 @@ impl TextProvider for OpenAiCompatible {
         match inspect_response(&body) {
             Ok(head) if head.is_error => Err(refusal::from_object_of(self.chat.error_texts(), &body)),
             _ => Err(UpstreamError::protocol(format!(
-                "expected a stream, received {} bytes of another type ({} bytes long)",
+                "expected a stream, received {} bytes of another type (name of {} bytes)",
                 body.len(),
                 media_type.len(),
             ))),

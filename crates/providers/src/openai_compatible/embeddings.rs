@@ -129,7 +129,7 @@ fn length_ignored(head: &EmbedHead<'_>, found: &ResponseHead) -> UpstreamError {
         ..UpstreamError::new(
             UpstreamErrorKind::Unsupported,
             UpstreamCause::Protocol,
-            format!("received vectors of {received}; the request has {asked}"),
+            format!("received vectors of {received} instead of {asked} dimensions"),
         )
     }
 }

@@ -140,11 +140,11 @@ impl TranscribeProvider for OpenAiCompatible {
         // OpenAI's transcription models named `gpt-…` return only text.
         let is_untimed = call.upstream_model.starts_with("gpt-");
         if call.translate && is_untimed {
-            let message = "This model does not translate. Use another transcription model.";
+            let message = "This model does not support translation. Use another transcription model.";
             return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
         }
         if call.format.is_timed() && is_untimed {
-            let message = "This model returns no timestamps. Use 'json' or 'text'.";
+            let message = "This model returns no timestamps. Set 'response_format' to 'json' or 'text'.";
             return Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("response_format"));
         }
         Ok(())

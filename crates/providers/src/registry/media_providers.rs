@@ -71,7 +71,7 @@ fn row(preset: &str) -> Option<&'static Row> {
 
 fn comfyui_from_config(config: &ProviderConfig) -> Result<ComfyUi, ConfigError> {
     let Some(folder) = &config.workflows else {
-        let message = "no workflows are set: set `workflows` to a folder of graphs in the API format";
+        let message = "no workflows are set: set `workflows` to a folder of ComfyUI graphs in API format";
         return Err(config_error(config, message));
     };
     let workflows = comfyui::read_all(folder).map_err(|error| config_error(config, error))?;
@@ -86,7 +86,10 @@ fn build_provider<Q: QueueAdapter + 'static>(
 ) -> Built {
     let stated = config.base_url.as_deref();
     if let (Some(variable), None, None) = (row.key_variable, &config.api_key, stated) {
-        let message = format!("no key is set: set `api_key_env` or `api_key_file`, or {variable}");
+        let message = format!(
+            "no key is set: set `api_key_env`, `api_key_file` or the environment variable \
+             {variable}"
+        );
         return Err(config_error(config, message));
     }
     let base = address(config, stated.unwrap_or(row.base_url))?;

@@ -34,26 +34,26 @@ impl Adapter for GeminiAtVertex {
         let lacks = |what: &str, setting: &str, variable: &str| {
             config_error(
                 config,
-                format!("{what} is missing: set `{setting}`, or {variable}"),
+                format!("no {what} set: set `{setting}` or the environment variable {variable}"),
             )
         };
         let [location_variable, _] = gemini::LOCATION_VARIABLES;
         let location = config.region.as_deref();
         let location = location.ok_or_else(|| {
             lacks(
-                "a location",
+                "location is",
                 "location = \"us-central1\"` or `\"global\"",
                 location_variable,
             )
         })?;
         let identity = config.identity.as_ref().ok_or_else(|| {
             let settings = "credentials_file`, `credentials_env` or `credentials = \"metadata\"";
-            lacks("credentials", settings, gemini::IDENTITY_VARIABLE)
+            lacks("credentials are", settings, gemini::IDENTITY_VARIABLE)
         })?;
         let setup = tokens_of(identity, config).map_err(|error| config_error(config, error))?;
         let project = config.project.clone().or(setup.project);
         let project = project
-            .ok_or_else(|| lacks("a project", "project = \"my-project\"", gemini::PROJECT_VARIABLE))?;
+            .ok_or_else(|| lacks("project is", "project = \"my-project\"", gemini::PROJECT_VARIABLE))?;
         let build = || -> Result<Gemini, EndpointError> {
             let (surface, base) = Surface::vertex(config.base_url.as_deref(), &project, location)?;
             let base = base.with_error_text(config.error_text);

@@ -70,13 +70,16 @@ fn arguments_for(tool: Option<&Tool>, user_text: &str) -> Result<String, Upstrea
             ..
         }) => {
             let arguments = schema::sample(parameters, user_text).filter(Value::is_object);
-            arguments.map(|arguments| arguments.to_string()).ok_or_else(|| UpstreamError {
-                param: Some("tools".to_owned()),
-                ..failure::simulated(
-                    ErrorCode::UnsupportedParameter,
-                    "The simulator found no arguments for the tool's parameters. Write them out: tool=NAME:{json}.",
-                )
-            })
+            arguments
+                .map(|arguments| arguments.to_string())
+                .ok_or_else(|| UpstreamError {
+                    param: Some("tools".to_owned()),
+                    ..failure::simulated(
+                        ErrorCode::UnsupportedParameter,
+                        "The simulator found no arguments for the tool's parameters. Write them in the \
+                         prompt: [[sim tool=NAME:{json}]].",
+                    )
+                })
         }
         _ => Ok("{}".to_owned()),
     }

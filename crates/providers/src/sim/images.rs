@@ -136,7 +136,7 @@ impl MediaProvider<ImageCall> for Simulator {
 
     async fn fetch(&self, _ctx: &CallContext, _own: &str) -> Result<ContentStream, UpstreamError> {
         Err(UpstreamError::protocol(
-            "the simulator returns images in the response",
+            "cannot download images: the response contains them",
         ))
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn fault(schema: &Value) -> Option<String> {
             if let Some(name) = types.iter().filter_map(Value::as_str).find(is_unknown) {
                 let shown: String = name.chars().take(40).collect();
                 return Some(format!(
-                    "The schema has the type '{shown}', which JSON Schema does not have."
+                    "The type '{shown}' in the schema is not a JSON Schema type."
                 ));
             }
             let number = |name: &str| members.get(name).and_then(Value::as_f64);

@@ -70,7 +70,7 @@ impl TranscribeProvider for Simulator {
         let (script, _) = script(call.prompt.as_deref().unwrap_or_default(), "prompt")?;
         play(&script, ctx).await?;
         if let Some(cut) = script.cut {
-            tracing::debug!(?cut, "the prompt cut this transcript");
+            tracing::debug!(?cut, "the script in the prompt cut the transcript");
             return Err(failure::requested(ErrorCode::UpstreamError));
         }
         let probe = self.listen(&call.audio.bytes).await?;

@@ -445,7 +445,7 @@ async fn answer<T: DeserializeOwned>(
 ) -> Result<Answer<T>, PaymentError> {
     let lost = |error: UpstreamError| PaymentError {
         is_transient: true,
-        detail: format!("Stripe did not respond: {}", error.detail),
+        detail: format!("the request to Stripe failed: {}", error.detail),
     };
     let response = sent.map_err(lost)?;
     let status = response.status;

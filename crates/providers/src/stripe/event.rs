@@ -418,7 +418,7 @@ fn returned(
 
 fn currency(code: Option<&str>) -> Result<Currency, EventError> {
     code.and_then(|code| code.parse().ok())
-        .ok_or_else(|| lacks("currency"))
+        .ok_or_else(|| lacks("supported currency"))
 }
 
 fn other(kind: String) -> PaymentEvent {

@@ -96,7 +96,7 @@ impl TokenCache {
             Err(error) => {
                 tracing::warn!(
                     error = error.detail,
-                    "cannot renew an access token, which is still valid"
+                    "cannot renew an access token; the current token is still valid"
                 );
                 Ok(token)
             }

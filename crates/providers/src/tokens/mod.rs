@@ -117,7 +117,7 @@ async fn read(response: Response, description: &str) -> Result<Issued, TokenErro
     let seconds = value.get("expires_in").and_then(Value::as_u64);
     let seconds = seconds
         .filter(|seconds| *seconds > 0)
-        .ok_or_else(|| invalid_answer("returned a token without `expires_in`"))?;
+        .ok_or_else(|| invalid_answer("returned a token without a valid `expires_in`"))?;
     Ok(Issued {
         secret: SecretString::from(secret),
         lifetime: Duration::from_secs(seconds.min(MAX_TOKEN_LIFETIME_SECONDS)),

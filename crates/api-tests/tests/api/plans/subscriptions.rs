@@ -276,7 +276,7 @@ async fn an_upgrade_applies_immediately_less_the_rest_of_the_old_plan() {
             "{too_much:?}"
         );
         assert_eq!(scene.gateway.ledger_check().await, before, "nothing was written");
-        for (plan, said) in [("pro", "already has this plan"), ("gold", "no such plan")] {
+        for (plan, said) in [("pro", "already has this plan"), ("gold", "plan does not exist")] {
             let refused = command_line
                 .try_run(&["subscriptions", "change-plan", id, "--plan", plan])
                 .await;

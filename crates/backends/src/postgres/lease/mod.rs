@@ -451,7 +451,11 @@ impl Leases {
                 Err(error) => {
                     failures += 1;
                     if failures == 1 {
-                        tracing::warn!(account = %account.id, %error, "cannot report to the ledger; calls use the lease until it is exhausted");
+                        tracing::warn!(
+                            account = %account.id, %error,
+                            "cannot report calls to the ledger; calls use the lease until it is \
+                             exhausted or expires"
+                        );
                     }
                     let pause = RETRY_PAUSES[0]
                         .saturating_mul(1 << failures.min(10))

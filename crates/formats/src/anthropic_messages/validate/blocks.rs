@@ -252,7 +252,7 @@ impl<'a> Block<'a> {
             ("document", Some(source))
                 if source.is_remote() && (self.has_citations || self.has("context")) =>
             {
-                let problem = "must be 'base64', 'text' or 'content' to use citations or a context";
+                let problem = "must be 'base64', 'text' or 'content' to use 'citations' or 'context'";
                 return unsupported(&source_path.key("type"), problem);
             }
             ("document", Some(source)) => source.check_document(&mut head.media, &source_path)?,
@@ -299,9 +299,10 @@ fn block_type(
                 "belongs to a tool that the provider runs, which is not supported",
             )
         }
-        None if found == "container_upload" => {
-            unsupported(path, "runs code at the provider, which is not supported")
-        }
+        None if found == "container_upload" => unsupported(
+            path,
+            "requires code execution at the provider, which is not supported",
+        ),
         None => Err(path.invalid("is not a valid content block type")),
     }
 }

@@ -28,13 +28,13 @@ pub(super) fn plain(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Res
             reader.array_at(path)?;
             match reader.item()? {
                 false => Ok(()),
-                true => unsupported(
-                    path,
-                    "has tools that the provider runs; such tools are not supported",
-                ),
+                true => unsupported(path, "adds tools that the provider runs, which is not supported"),
             }
         }
-        "container" => unsupported(path, "runs code at the provider, which is not supported"),
+        "container" => unsupported(
+            path,
+            "requires code execution at the provider, which is not supported",
+        ),
         "thread" => unsupported(
             path,
             "keeps the conversation at the provider, which is not supported",

@@ -77,10 +77,7 @@ fn tool(reader: &mut Reader<'_>, head: &mut MessagesHead<'_>, path: &Path<'_>) -
                 let kind = reader.non_empty_string_at(&here)?.decoded();
                 is_typed = kind != "custom";
                 if is_typed && !CLIENT_TOOLS.iter().any(|prefix| kind.starts_with(prefix)) {
-                    return unsupported(
-                        &here,
-                        "is a tool that the provider runs; such tools are not supported",
-                    );
+                    return unsupported(&here, "is a tool that the provider runs, which is not supported");
                 }
             }
         }
@@ -105,7 +102,7 @@ fn callers(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
         if reader.string_at(&here)?.decoded() != "direct" {
             return unsupported(
                 &here,
-                "is code that is a tool that the provider runs; such tools are not supported",
+                "names code that the provider runs, which is not supported; use 'direct'",
             );
         }
         index += 1;

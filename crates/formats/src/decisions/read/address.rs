@@ -22,7 +22,9 @@ pub(super) fn url(text: &str, kind: StateMediaKind, path: &Path<'_>) -> Result<S
         return data_url(parts.mime, parts.data, path);
     }
     if !is_web_address(text) {
-        return Err(path.invalid("must be an http, https or data URL"));
+        return Err(path.invalid(format_args!(
+            "must be a data URL, or a valid http or https URL of at most {MAX_ADDRESS} bytes"
+        )));
     }
     Ok(text.to_owned())
 }
@@ -30,7 +32,7 @@ pub(super) fn url(text: &str, kind: StateMediaKind, path: &Path<'_>) -> Result<S
 /// Builds a data URL from base64. Data with an image type must start with an image signature.
 pub(super) fn data_url(mime: &str, data: &str, path: &Path<'_>) -> Result<String, BoxedError> {
     if !is_base64(data.as_bytes()) {
-        return Err(path.invalid("must be valid base64 data, in the standard alphabet and with its padding"));
+        return Err(path.invalid("must have valid base64 data (standard alphabet, with padding)"));
     }
     if kind_of(mime) == Some(StateMediaKind::Image) && !begins_as_image(data) {
         return Err(path.invalid(MUST_BE_IMAGE));

@@ -55,7 +55,7 @@ fn part(node: &Node<'_>, path: &Path<'_>) -> Result<Option<String>, BoxedError> 
         return Ok(None);
     };
     if MEDIA.contains(&kind) {
-        let why = "is not allowed in a question; move it to the state and use its marker, as in '[image 1]'";
+        let why = "is media; move it to the state and use its marker in the question, as in '[image 1]'";
         return Err(path.unsupported(why));
     }
     Ok(match kind {

@@ -33,7 +33,7 @@ const AUDIO_FORMATS: &[(&str, &str)] = &[
 ];
 
 const NO_DOCUMENTS: &str =
-    "is a document, which is not supported here; send its text, or images of its pages";
+    "is a document, which is not supported in a state; send its text, or images of its pages";
 
 /// Medium of a state.
 pub(super) struct FoundMedium {

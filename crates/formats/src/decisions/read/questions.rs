@@ -96,7 +96,7 @@ pub(super) fn identifier(text: &str, path: &Path<'_>) -> Result<String, BoxedErr
     match is_valid {
         true => Ok(text.to_owned()),
         false => Err(path.invalid(format_args!(
-            "must have a name of 1 to {MAX_NAME} characters, none of them a control character"
+            "is not a valid name: use 1 to {MAX_NAME} characters, not blank and without control characters"
         ))),
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn read(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, Box
         let path = here.index(place as u32);
         let tool = tool(item, &path)?;
         if tools.iter().any(|earlier| earlier.name == tool.name) {
-            return Err(path.invalid("has the name of an earlier function"));
+            return Err(path.invalid("has the name of an earlier function; use a unique name for each"));
         }
         if tool.name == NO_TOOL && !required {
             return Err(path.invalid("has a reserved name, which means that no function fits; rename it"));
@@ -104,11 +104,11 @@ fn check_values(tool: &FunctionTool, path: &Path<'_>) -> Result<(), BoxedError> 
     for argument in tool.enumerations() {
         let (path, values) = (path.key(&argument.name), &argument.values);
         if !OPTIONS.contains(&values.len()) {
-            return Err(path.invalid(format_args!("must be one of {min} to {max} values")));
+            return Err(path.invalid(format_args!("must have an 'enum' of {min} to {max} values")));
         }
         let is_twice = |(place, value): (usize, &Value)| values[..place].contains(value);
         if values.iter().enumerate().any(is_twice) {
-            return Err(path.invalid("has a duplicate value"));
+            return Err(path.invalid("has a duplicate value in its 'enum'"));
         }
     }
     Ok(())

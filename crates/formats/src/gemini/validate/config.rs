@@ -145,7 +145,7 @@ impl Config {
             _ => {
                 return Err(path
                     .key("responseMimeType")
-                    .invalid("must be 'application/json' when a schema is set"));
+                    .invalid("must be 'application/json' or 'text/x.enum' when a schema is set"));
             }
         };
         Ok(())

@@ -115,7 +115,7 @@ fn data(
         Side::Model => name != "functionResponse",
     };
     if !fits {
-        return Err(path.invalid("is not allowed here"));
+        return Err(path.invalid("is not allowed for this role"));
     }
     match name {
         "text" => reader.string_at(path).map(drop),

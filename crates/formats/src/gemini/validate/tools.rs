@@ -46,10 +46,7 @@ fn tool(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path<'_>) -> Re
             if reader.take_null()? {
                 continue;
             }
-            return unsupported(
-                &here,
-                "is a tool that the provider runs; such tools are not supported",
-            );
+            return unsupported(&here, "is a tool that the provider runs, which is not supported");
         }
         known(&key, &["functionDeclarations"], &mut seen, &here)?;
         if reader.take_null()? {

@@ -178,12 +178,12 @@ impl<'a> Request<'a> {
             (
                 Field::StreamOptions,
                 self.head.has(Field::StreamOptions) && !self.head.stream,
-                "is only allowed when 'stream' is true",
+                "is only allowed with 'stream': true",
             ),
             (
                 Field::TopLogprobs,
                 self.head.has(Field::TopLogprobs) && !self.head.logprobs,
-                "needs 'logprobs' to be true",
+                "requires 'logprobs': true",
             ),
         ];
         for (field, broken, rule) in rules {

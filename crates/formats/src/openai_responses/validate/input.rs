@@ -264,10 +264,11 @@ fn kind_and_role<'a>(reader: &mut Reader<'a>, path: &Path<'_>) -> Result<(Cow<'a
 
 fn refused(kind: &str, path: &Path<'_>) -> BoxedError {
     match kind {
-        "item_reference" => path.unsupported("refers to an item that is not stored; send the item itself"),
-        "compaction" | "compaction_summary" | "compaction_trigger" => {
-            path.unsupported("is not supported; send the items that it replaces")
-        }
+        "item_reference" => path
+            .unsupported("is 'item_reference', which this endpoint does not support; send the item itself"),
+        "compaction" | "compaction_summary" | "compaction_trigger" => path.unsupported(
+            "belongs to a compacted conversation that the gateway cannot expand; send the original items",
+        ),
         _ if [
             "_call",
             "_output",

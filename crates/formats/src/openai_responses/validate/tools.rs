@@ -99,7 +99,7 @@ fn kind_of<'a>(reader: &mut Reader<'a>, path: &Path<'_>) -> Result<std::borrow::
     }
     // Some types have a date or release stage after the name.
     if HOSTED_TOOLS.iter().any(|known| kind.starts_with(known)) {
-        return Err(here.unsupported("is a tool that the provider runs; such tools are not supported"));
+        return Err(here.unsupported("is a tool that the provider runs, which is not supported"));
     }
     Err(here.invalid("is not a valid tool type"))
 }
@@ -194,9 +194,9 @@ fn chosen(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, BoxedError> 
         (Some("function" | "custom" | "allowed_tools"), _) => Ok(true),
         (Some(kind), _) if CLIENT_TOOLS.contains(&kind) => Ok(true),
         (Some(kind), _) if HOSTED_TOOLS.iter().any(|known| kind.starts_with(known)) => {
-            Err(here.unsupported("is a tool that the provider runs; such tools are not supported"))
+            Err(here.unsupported("is a tool that the provider runs, which is not supported"))
         }
-        (Some(_), _) => Err(here.invalid("must be one of 'function', 'custom' or 'allowed_tools'")),
+        (Some(_), _) => Err(here.invalid("is not a valid type; use 'function', 'custom' or 'allowed_tools'")),
     }
 }
 

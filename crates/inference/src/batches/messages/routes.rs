@@ -30,10 +30,11 @@ pub fn routes() -> OpenApiRouter<Inference> {
         .routes(routes!(get_message_batch_results))
 }
 
-/// Creates a batch of messages.
+/// Creates a message batch from a list of requests.
 ///
-/// The requests are executed within 24 hours at 35 % below the list price. The maximum cost of all
-/// requests is held when the batch is created. Each request is charged its actual cost.
+/// The requests are executed within 24 hours at 35 % below the list price; those that have not
+/// started by then expire. The maximum cost of all requests is held when the batch is created. Each
+/// request is charged its actual cost.
 #[utoipa::path(
     post, path = "/v1/messages/batches", tag = "Files", operation_id = "create_message_batch",
     request_body = CreateMessageBatch,

@@ -12,7 +12,7 @@ use crate::batches::read::invalid;
 /// Request body of `POST /v1/messages/batches`.
 #[derive(Serialize, ToSchema)]
 pub struct CreateMessageBatch {
-    /// Requests of the batch, all for the same model.
+    /// Requests of the batch: at most 50,000, all for the same model.
     #[schema(min_items = 1)]
     requests: Vec<BatchedMessage>,
 }
@@ -27,7 +27,7 @@ pub struct BatchedMessage {
     params: Value,
 }
 
-/// A message batch object.
+/// A message batch: its status, progress, results and cost.
 #[derive(Serialize, ToSchema)]
 pub struct MessageBatch {
     /// Id of the batch.
@@ -43,13 +43,13 @@ pub struct MessageBatch {
     created_at: String,
     /// Time at which requests that have not started expire.
     expires_at: String,
-    /// Time at which the batch ended.
+    /// Time at which the batch ended; null until then.
     ended_at: Option<String>,
-    /// Time at which cancellation was requested.
+    /// Time at which cancellation was requested; null if it was not requested.
     cancel_initiated_at: Option<String>,
     /// Always null: batches are not archived.
     archived_at: Option<String>,
-    /// URL of the results, once the batch has ended.
+    /// URL of the results. Null until the batch has ended, and if it has no results.
     results_url: Option<String>,
     /// Cost in credits as a decimal string, once the batch has ended.
     cost: Option<String>,
@@ -58,7 +58,7 @@ pub struct MessageBatch {
 /// Number of requests of a message batch by status.
 #[derive(Serialize, ToSchema)]
 pub struct MessageBatchCounts {
-    /// Number of requests that have not ended.
+    /// Total number of requests until the batch has ended, then 0.
     processing: u64,
     /// Number of successful requests.
     succeeded: u64,

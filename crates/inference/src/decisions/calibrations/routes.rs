@@ -23,8 +23,9 @@ pub fn routes() -> OpenApiRouter<Inference> {
 
 /// Fits a calibration to decisions with known outcomes.
 ///
-/// The result is the next version for the model. It corrects the account's decisions from now on,
-/// unless another calibration is selected as the default. Free of charge.
+/// The calibration is the next version for its model. It corrects the account's decisions of this
+/// model from now on, unless another calibration is selected as the default. Fitting is free of
+/// charge.
 #[utoipa::path(
     post, path = "/v1/decisions/calibrations", tag = "Decisions", operation_id = "create_calibration",
     request_body = CreateCalibration,
@@ -97,8 +98,8 @@ async fn choose_calibration(
 
 /// Deletes a calibration.
 ///
-/// Decisions that name it fail afterwards. The default is then the newest remaining calibration,
-/// unless another one is selected.
+/// Decisions that name the calibration fail afterwards (status 404). The default is then the newest
+/// remaining calibration, unless another one is selected.
 #[utoipa::path(
     delete, path = "/v1/decisions/calibrations/{calibration_id}", tag = "Decisions", operation_id = "delete_calibration",
     params(("calibration_id" = String, Path, description = "Id of the calibration")),

@@ -17,8 +17,9 @@ pub struct CreateCalibration {
     model: String,
     /// Display name, 1 to 100 characters.
     name: Option<String>,
-    /// 30 to 50,000 examples. Each combination of question type and number of options needs at
-    /// least 30 examples to have its own temperature.
+    /// 30 to 50,000 examples. Each combination of a question type and a range of option counts (up
+    /// to 2, 5, 10, 20, 50 or 255) needs at least 30 examples to have its own temperature. At least
+    /// one combination must have 30 examples.
     examples: Vec<CalibrationExample>,
 }
 
@@ -37,8 +38,8 @@ pub struct CalibrationExample {
     #[schema(minimum = 0, maximum = 1)]
     probability: Option<f64>,
     /// The correct outcome. For a noul: true or false. Otherwise an option, by name if the
-    /// probabilities have names, or by index from 0. A soft label is an array with the correctness
-    /// of each option.
+    /// probabilities have names, or by index from 0. A soft label is an array with a weight for
+    /// each option, from 0 to 1 with the sum 1, such as the share of people who chose the option.
     #[schema(value_type = Value)]
     truth: Value,
 }
@@ -71,29 +72,30 @@ pub struct Calibration {
     created_at: i64,
     /// Number of examples to which the calibration was fitted.
     examples: u32,
-    /// Divisors of the log probabilities, for each question type and number of options with at
-    /// least 30 examples. Other numbers of options use the nearest one.
+    /// Divisors of the log probabilities, for each question type and range of option counts with at
+    /// least 30 examples. Other option counts use the nearest range of the same type.
     temperatures: Vec<CalibrationTemperature>,
-    /// For 1,000 nouls or more, instead of a temperature: pairs of predicted and corrected
-    /// probability. Values between two pairs are interpolated linearly.
+    /// Curve that corrects nouls instead of their temperature: pairs of predicted and corrected
+    /// probability. Values between two pairs are interpolated linearly. Null with fewer than 1,000
+    /// nouls.
     #[schema(value_type = Option<Vec<Vec<f64>>>)]
     curve: Option<Vec<(f64, f64)>>,
     /// Quality of the decisions in the examples, before correction.
     before: Quality,
     /// Quality of the same decisions after correction.
     after: Quality,
-    /// Expected quality of other decisions, from a 5-fold cross-validation. Absent if there are too
+    /// Expected quality of other decisions, from a 5-fold cross-validation. Null if there are too
     /// few examples.
     held_out: Option<Quality>,
 }
 
-/// Temperature for one question type and number of options.
+/// Temperature for one question type and range of option counts.
 #[derive(Serialize, ToSchema)]
 pub struct CalibrationTemperature {
-    /// Type of the question.
+    /// Type of the question: `noul`, `choice`, `score` or `tool`.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// Maximum number of options: 2, 5, 10, 20, 50 or 255.
+    /// Upper bound of the range of option counts: 2, 5, 10, 20, 50 or 255.
     options: usize,
     /// Divisor of the log probabilities. Values above 1 make the probabilities more even.
     temperature: f64,
@@ -112,7 +114,7 @@ pub struct Quality {
     /// Logarithmic loss in nats. Lower is better.
     pub(super) log_loss: f64,
     /// Expected calibration error over 15 bins with equal numbers of answers. Lower is better. A
-    /// low value alone proves little: constant predictions at the base rates have none.
+    /// low value alone proves little: constant predictions at the base rates have an error of 0.
     pub(super) ece: f64,
 }
 
@@ -160,7 +162,7 @@ pub struct CalibrationsQuery {
     /// Number of calibrations per page, 1 to 100. Default: 20.
     #[param(minimum = 1, maximum = 100)]
     pub(super) limit: Option<u32>,
-    /// Return calibrations that come after the one with this id.
+    /// Return calibrations that come after the calibration with this id.
     pub(super) after: Option<String>,
 }
 

@@ -185,7 +185,7 @@ mod tests {
             assert_eq!((many.len(), many[0].as_str()), (255, "AA"));
             assert!(known.tokens("AQ").is_none() && known.tokens("QA").is_none());
             assert_eq!(known.tokens("AB"), Some(&[65_066, 165_066][..]));
-            assert_eq!(known.labels(700).len(), 625, "as many as there are");
+            assert_eq!(known.labels(700).len(), 625, "all valid labels");
         }
     }
 

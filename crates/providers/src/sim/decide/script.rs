@@ -132,7 +132,7 @@ pub(super) fn read(text: &str) -> Result<(Vec<Script>, String), String> {
                 rest = after;
                 break;
             }
-            let wrong = || format!("Part {index} of [[decide …]] is invalid. {HELP}");
+            let wrong = || format!("Directive {index} of [[decide …]] is invalid. {HELP}");
             parts = script.take(parts).ok_or_else(wrong)?;
         }
         scripts.push(script);

@@ -141,12 +141,12 @@ async fn token_errors_contain_no_secrets() {
         (
             answer(&json!({"access_token": "secret"})),
             false,
-            "returned a token without `expires_in`",
+            "returned a token without a valid `expires_in`",
         ),
         (
             answer(&json!({"access_token": "secret", "expires_in": 0})),
             false,
-            "returned a token without `expires_in`",
+            "returned a token without a valid `expires_in`",
         ),
         (
             answer(&json!({"access_token": "secret", "expires_in": 9, "token_type": "mac"})),

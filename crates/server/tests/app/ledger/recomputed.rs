@@ -167,7 +167,7 @@ async fn each_kind_of_falsified_row_is_found() {
             usage("plan_name = NULL, window_id = NULL", 40),
             "plan",
             "none",
-            "one that has an allowance",
+            "a plan with an allowance",
         ),
         (
             usage("estimated = 1, outcome = 'timeout'", 40),
@@ -177,7 +177,7 @@ async fn each_kind_of_falsified_row_is_found() {
         ),
         (
             usage("outcome = 'crashed'", 40),
-            "tokens of a call that a crash interrupted",
+            "usage of a call that a crash interrupted",
             "30",
             "0",
         ),
@@ -189,7 +189,7 @@ async fn each_kind_of_falsified_row_is_found() {
         (transfer(4, 50), "overrun in the ledger", "21", "20"),
         (
             format!("UPDATE transfer SET price_version = 8 WHERE {}", of(6, 40)),
-            "price version of its transfers",
+            "price version of the transfers",
             "pv_0000000000000008",
             "pv_0000000000000009",
         ),
@@ -338,11 +338,16 @@ async fn each_kind_of_falsified_part_is_found() {
             ),
             (
                 "DELETE FROM usage_part WHERE cost = 30",
-                "consumed by its parts",
+                "quantity (sum of the parts)",
                 "70",
                 "40",
             ),
-            ("DELETE FROM usage_row", "parts", "2", "no call has them"),
+            (
+                "DELETE FROM usage_row",
+                "parts",
+                "2",
+                "0: the call has no usage row",
+            ),
         ] {
             let mut ledger = with_parts(engine).await;
             let report = audit(&ledger).await;
