@@ -473,7 +473,7 @@ impl Auditor {
         let lots = std::mem::take(&mut self.ledger.lots);
         for (id, (leg, amount)) in &lots.made {
             if lots.found.get(id) != Some(&(*leg, *amount)) {
-                let detail = format!("{leg:?} {id} of {amount} nano-credits has no lot of this amount");
+                let detail = format!("{leg} {id} of {amount} nano-credits has no lot of this amount");
                 self.fault("I15", detail);
             }
         }
@@ -484,7 +484,7 @@ impl Auditor {
             let moved = self.ledger.legs.get(&leg).copied().unwrap_or(0);
             let recorded = lots.left.get(&leg).copied().unwrap_or(0);
             if moved != recorded {
-                let detail = format!("{leg:?} moved {moved} nano-credits; the lots record {recorded}");
+                let detail = format!("legs {leg} moved {moved} nano-credits; the lots record {recorded}");
                 self.fault("I15", detail);
             }
         }
@@ -559,10 +559,10 @@ impl Auditor {
         let place = match leg {
             Leg::OpenWindow => &mut week.opened,
             Leg::CloseWindow => &mut week.closed,
-            _ => return self.fault("I12", format!("week {id} has the wrong leg {leg:?}")),
+            _ => return self.fault("I12", format!("week {id} has the wrong leg {leg}")),
         };
         if place.replace(amount).is_some() {
-            self.fault("I12", format!("week {id} has leg {leg:?} twice"));
+            self.fault("I12", format!("week {id} has leg {leg} twice"));
         }
     }
 
@@ -593,11 +593,11 @@ impl Auditor {
             | Leg::RefundAllowance
             | Leg::Lease
             | Leg::ReturnLease => {
-                return self.fault("I1", format!("hold {id} has the wrong leg {leg:?}"));
+                return self.fault("I1", format!("hold {id} has the wrong leg {leg}"));
             }
         };
         if place.replace(amount).is_some() {
-            self.fault("I3", format!("hold {id} has leg {leg:?} twice"));
+            self.fault("I3", format!("hold {id} has leg {leg} twice"));
         }
     }
 
@@ -761,7 +761,7 @@ impl AuditVisitor for Auditor {
             self.fault(
                 "I1",
                 format!(
-                    "a transfer of {:?} moves {amount}, which is not above zero",
+                    "a transfer of {} moves {amount}, which is not above zero",
                     transfer.subject
                 ),
             );
@@ -770,7 +770,7 @@ impl AuditVisitor for Auditor {
             let sides = format!("{} → {}", transfer.debit.as_str(), transfer.credit.as_str());
             self.fault(
                 "I1",
-                format!("{:?} of {:?} moves {sides}", transfer.leg, transfer.subject),
+                format!("leg {} of {} moves {sides}", transfer.leg, transfer.subject),
             );
         }
         *self.ledger.computed.entry(transfer.debit).or_default() -= amount;
@@ -794,7 +794,7 @@ impl AuditVisitor for Auditor {
             TransferSubject::Hold(id) => self.hold_leg(id, transfer.leg, amount),
             TransferSubject::Window(id) => self.week_leg(id, transfer.leg, amount),
             TransferSubject::Period(_) if transfer.leg == Leg::PlanFee => {}
-            subject => self.fault("I1", format!("{subject:?} has the wrong leg {:?}", transfer.leg)),
+            subject => self.fault("I1", format!("{subject} has the wrong leg {}", transfer.leg)),
         }
     }
 

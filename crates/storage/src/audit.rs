@@ -1,5 +1,7 @@
 //! Visitor over all ledger rows, used by `tollgate ledger check` and `tollgate ledger audit`.
 
+use std::fmt;
+
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp};
 
@@ -172,6 +174,21 @@ impl TransferSubject {
     }
 }
 
+/// The name and the id, such as `grant xfer_0197…`.
+impl fmt::Display for TransferSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TransferSubject::Hold(id) => write!(f, "hold {id}"),
+            TransferSubject::Grant(id)
+            | TransferSubject::Window(id)
+            | TransferSubject::Period(id)
+            | TransferSubject::Lot(id)
+            | TransferSubject::Refund(id)
+            | TransferSubject::Lease(id) => write!(f, "{} {id}", self.as_str()),
+        }
+    }
+}
+
 /// Step of an operation. Each step is one transfer, between the accounts that the variants name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Leg {
@@ -249,6 +266,13 @@ const EARLY_RELEASE_NAMES: [&str; MAX_EARLY_RELEASES as usize] = [
     "release_early_15",
     "release_early_16",
 ];
+
+/// The name shown to users.
+impl fmt::Display for Leg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
 
 impl Leg {
     /// All steps except the numbered early releases. Each occurs at most once for a subject.
