@@ -87,7 +87,7 @@ fn check_output_cap(model: &Model, requested: &RequestedCapabilities) -> Result<
     if cap <= ceiling {
         return Ok(());
     }
-    let message = format!("'{name}' is {cap} and this model produces at most {ceiling} tokens.");
+    let message = format!("'{name}' is {cap}, but this model produces at most {ceiling} output tokens.");
     Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param(name))
 }
 

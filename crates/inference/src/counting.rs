@@ -142,8 +142,8 @@ pub(crate) async fn check_window<C: Countable>(
     }
     let field = request.call.text_field();
     let message = format!(
-        "'{field}' has at least {fewest} tokens and the context window of this model has {window}. Send less, or choose a model \
-         with a larger window: GET /v1/models shows it."
+        "'{field}' has at least {fewest} tokens, but the context window of this model has {window}. \
+         Shorten the input, or choose a model with a larger context window (see GET /v1/models)."
     );
     Err(Error::new(ErrorCode::ContextLengthExceeded, message).with_param(field))
 }

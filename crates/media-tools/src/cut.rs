@@ -335,7 +335,7 @@ impl Tools {
         let video = probe.video()?;
         if (video.size, video.frames) != (spec.size, scene.frames) || video.codec != "h264" {
             return Err(Error::Input(format!(
-                "has a scene {} whose segment has another size, length or codec",
+                "has a segment for scene {} with a wrong size, number of frames or codec",
                 number + 1
             )));
         }

@@ -61,7 +61,7 @@ impl Tools {
     pub async fn contact_sheet(&self, path: &Path, columns: u32, rows: u32, wide: u32) -> Result<Vec<u8>> {
         if !(1..=12).contains(&columns) || !(1..=12).contains(&rows) || !(16..=1_024).contains(&wide) {
             return Err(Error::Input(
-                "must have 1 to 12 columns and rows, each 16 to 1024 pixels wide".to_owned(),
+                "must have 1 to 12 columns and rows, and frames 16 to 1024 pixels wide".to_owned(),
             ));
         }
         let probe = self.probe(path).await?;
@@ -75,7 +75,8 @@ impl Tools {
         let options = ["-vf", tiles.as_str(), "-frames:v", "1"];
         let sheet = Dimensions::new(columns * wide, rows * high);
         let image = self.frame(path, &[], &options, sheet).await?;
-        let image = image.ok_or_else(|| Error::UnexpectedOutput("the frame sheet is missing".to_owned()))?;
+        let image =
+            image.ok_or_else(|| Error::UnexpectedOutput("the contact sheet is missing".to_owned()))?;
         image.encode(Encoding::Jpeg(QUALITY))
     }
 
@@ -116,7 +117,7 @@ impl Tools {
         match tokio::fs::read(&raw).await {
             Ok(bytes) => Image::from_rgb(size, &bytes)
                 .map(Some)
-                .ok_or_else(|| Error::Input("has frames of another size than declared".to_owned())),
+                .ok_or_else(|| Error::Input("has frames that differ from the declared size".to_owned())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }

@@ -108,7 +108,7 @@ impl Inspection {
         let mut faults = Vec::new();
         if (video.codec.as_str(), video.pixel_format.as_str()) != ("h264", "yuv420p") {
             faults.push(format!(
-                "The codec is {} with pixel format {}.",
+                "The codec is {} with pixel format {} instead of h264 with yuv420p.",
                 video.codec, video.pixel_format
             ));
         }
@@ -142,7 +142,10 @@ impl Inspection {
         let mut faults = Vec::new();
         let length = self.probe.video.as_ref().map(|video| video.duration);
         if length.is_some_and(|length| audio.duration.abs_diff(length) > MAX_AUDIO_OFFSET) {
-            faults.push(format!("The audio ends after {:?}.", audio.duration));
+            faults.push(format!(
+                "The audio ends after {:?}, not at the end of the video.",
+                audio.duration
+            ));
         }
         match self.loudness_lufs_tenths {
             None => faults.push("The audio is silent.".to_owned()),

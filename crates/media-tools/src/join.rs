@@ -54,7 +54,7 @@ impl Plan {
         let Dimensions { width, height } = first.size;
         if width % 2 == 1 || height % 2 == 1 {
             return Err(Error::Input(format!(
-                "cannot be {width} by {height}: both must be even"
+                "cannot be {width} by {height}: both sides must be even"
             )));
         }
         let rate = first.frame_rate;

@@ -159,7 +159,7 @@ const WAV: [&str; 8] = [
 fn check(duration: Duration) -> Result<()> {
     if duration < Duration::from_millis(100) || duration > MAX_DURATION {
         return Err(Error::Input(format!(
-            "must have a length from 0.1 to {} seconds",
+            "must have a duration of 0.1 to {} seconds",
             MAX_DURATION.as_secs()
         )));
     }

@@ -243,7 +243,7 @@ impl Report {
             .max()
             .filter(|length| !length.is_zero())
         else {
-            return Err(Error::Input("does not declare its length".to_owned()));
+            return Err(Error::Input("does not declare its duration".to_owned()));
         };
         if video.is_none() && audio.is_none() {
             return Err(Error::Input("has neither video nor audio".to_owned()));
@@ -281,7 +281,7 @@ impl Stream {
             false => Dimensions::new(width, height),
         };
         if size.pixels() == 0 {
-            return Err(Error::Input("has frames without pixels".to_owned()));
+            return Err(Error::Input("has frames with a width or height of 0".to_owned()));
         }
         if size.pixels() > limits.max_pixels {
             return Err(Error::TooLarge(format!(

@@ -73,7 +73,7 @@ fn remove_abandoned_in(place: &Path) -> Result<usize> {
         match std::fs::remove_dir_all(entry.path()) {
             Ok(()) => removed += 1,
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => tracing::warn!(%error, "cannot remove the folder of a dead process"),
+            Err(error) => tracing::warn!(%error, "cannot remove an abandoned scratch folder"),
         }
     }
     Ok(removed)

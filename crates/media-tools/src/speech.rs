@@ -173,7 +173,10 @@ impl Tools {
         }
         let speech = self.encode(&scratch, &place(0), spec).await?;
         let Some(mut heard) = timing::listen(&words, &takes) else {
-            tracing::debug!(voice = spec.voice, "the voice has no usable word times");
+            tracing::debug!(
+                voice = spec.voice,
+                "cannot measure the word timestamps of a voice"
+            );
             let spread = timing::spread(&text, speech.duration);
             return Ok((speech, spread));
         };
@@ -203,7 +206,7 @@ impl Tools {
             .input(text.into());
         self.run(run).await.map_err(|error| match error {
             Error::Failed(Program::Espeak, detail) if detail.contains("voice does not exist") => {
-                Error::Input(format!("has no voice `{}`", spec.voice))
+                Error::Input(format!("names the unknown voice '{}'", spec.voice))
             }
             error => error,
         })?;

@@ -103,12 +103,12 @@ impl VideoSpec {
         let Dimensions { width, height } = self.size;
         if width % 2 == 1 || height % 2 == 1 {
             return Err(Error::Input(format!(
-                "cannot be {width} by {height}: both must be even"
+                "cannot be {width} by {height}: both sides must be even"
             )));
         }
         if width < 16 || height < 16 {
             return Err(Error::Input(format!(
-                "cannot be {width} by {height}: both must be at least 16"
+                "cannot be {width} by {height}: both sides must be at least 16 pixels"
             )));
         }
         if self.size.pixels() > MAX_FRAME_PIXELS || self.duration > MAX_DURATION {

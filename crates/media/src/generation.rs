@@ -509,7 +509,7 @@ impl<C: MediaGenerator> GenerationHandler<C> {
                 }
                 Ok(GenerationState::Blocked) => return self.withheld(work, number, handle.target()).await,
                 Ok(GenerationState::Failed(error)) => {
-                    tracing::warn!(job.id = %job.terms.id, %provider, %error, "provider failed to generate");
+                    tracing::warn!(job.id = %job.terms.id, %provider, %error, "provider failed to generate the output");
                     let failure = Failure::of(&error);
                     return self.fail_step(work, number, StepState::Failed, failure).await;
                 }
@@ -869,7 +869,7 @@ pub(crate) fn is_passing(error: &Error) -> bool {
 
 pub(crate) fn blocked() -> Error {
     let message =
-        "The content policy blocked the output. Change the prompt. The same prompt will be blocked again.";
+        "The content policy blocked the output. The request was charged. Change the prompt and try again.";
     Error::new(ErrorCode::OutputBlocked, message)
 }
 
@@ -885,7 +885,7 @@ fn not_stored() -> Error {
 }
 
 fn lost_by_provider() -> Error {
-    let message = "The provider lost the job. It was not charged. Send the request again.";
+    let message = "The provider did not complete the job. It was not charged. Send the request again.";
     Error::new(ErrorCode::UpstreamError, message)
 }
 

@@ -158,7 +158,7 @@ impl Finder<'_> {
             })?;
             let bytes = STANDARD
                 .decode(text.trim())
-                .map_err(|_| invalid(path, "is not valid base64"))?;
+                .map_err(|_| invalid(path, "is a data URL with invalid base64"))?;
             if bytes.len() as u64 > max_bytes.min(kind.max_bytes()) {
                 return Err(refused(FetchError::TooLarge));
             }
@@ -306,7 +306,7 @@ pub(crate) fn unreadable(path: &str, error: MediaToolError) -> Error {
     match error {
         MediaToolError::Input(what) | MediaToolError::TooLarge(what) => invalid(path, &what),
         MediaToolError::Missing(_) | MediaToolError::NoFont => {
-            let message = "This server cannot read video and audio files because a program is not installed.";
+            let message = "This server cannot read video and audio files because FFmpeg is not installed.";
             Error::new(ErrorCode::ModelUnavailable, message)
                 .with_param(path)
                 .with_source(error.to_string())

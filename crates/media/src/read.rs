@@ -27,7 +27,10 @@ impl Members {
             .map_err(|error| Error::new(ErrorCode::InvalidJson, format!("The body is not JSON: {error}.")))?;
         match body {
             Value::Object(members) => Ok(Self::of(members)),
-            _ => Err(Error::new(ErrorCode::InvalidJson, "Body must be a JSON object.")),
+            _ => Err(Error::new(
+                ErrorCode::InvalidJson,
+                "The body must be a JSON object.",
+            )),
         }
     }
 

@@ -146,7 +146,10 @@ fn exact(text: &str, model: &MediaEntry) -> Result<Resolved, Error> {
         (Some((_, name)), _) => Some(Arc::from(name.as_str())),
         (None, true) => None,
         (None, false) => {
-            let what = format!("exceeds all model resolutions: {}", model.resolutions.join(", "));
+            let what = format!(
+                "exceeds all resolutions of the model: {}",
+                model.resolutions.join(", ")
+            );
             return Err(beyond("size", &what));
         }
     };

@@ -188,13 +188,14 @@ impl<'a> Submission<'a> {
 }
 
 fn no_model() -> Error {
-    let message = "'model' is required, because no default model is configured for this task.";
+    let message =
+        "'model' is required, because this request has no default model. GET /v1/models lists the models.";
     Error::new(ErrorCode::MissingRequiredParameter, message).with_param("model")
 }
 
 fn not_supported(template: &Template) -> Error {
     let what = format!(
-        "does not support the template '{}'. GET /v1/templates lists the supported models",
+        "does not support the template '{}'. GET /v1/templates lists the models of each template",
         template.slug
     );
     invalid("model", &what)

@@ -241,7 +241,9 @@ fn check_access_keys(name: &str, preset: &str, section: &ProviderSection) -> Res
     let has_any = id.is_some() || secret.is_some() || section.session_token_env.is_some();
     let place = || format!("providers.{name}");
     if has_any && registry::access_key_variables(preset).is_none() {
-        let message = format!("the preset `{preset}` does not sign requests: remove its access key settings");
+        let message = format!(
+            "the preset `{preset}` does not sign requests: remove access_key_id_env, secret_access_key_env and session_token_env"
+        );
         return Err(ConfigError::new(place(), message));
     }
     if has_any && (id.is_none() || secret.is_none()) {
@@ -321,7 +323,7 @@ async fn list(enabled: &Enabled, config: &Config, previous: &[ProviderEntry]) ->
         // Some servers have no model list. That is an error only if a `default_price` offers all
         // models.
         Err(error) if !entry.offers_all && is_final(error.status) => {
-            tracing::debug!(provider = %id, %error, "model limits are unknown: the provider lists no models");
+            tracing::debug!(provider = %id, %error, "model limits are unknown: the provider refused to list its models");
         }
         Err(error) => {
             let last = previous.iter().find(|last| last.is_same(&entry));

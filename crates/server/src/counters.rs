@@ -43,7 +43,7 @@ impl Counting {
             return Ok(Self::in_process(clock));
         };
         let mut node = [0_u8; 8];
-        getrandom::fill(&mut node).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
+        getrandom::fill(&mut node).map_err(|error| anyhow::anyhow!("cannot obtain random bytes: {error}"))?;
         let settings = RedisConfig {
             prefix: config.file.redis.prefix.clone(),
             decision_timeout: Duration::from_millis(config.file.redis.timeout_ms),
@@ -52,7 +52,7 @@ impl Counting {
         let shared = Arc::new(redis::open(settings, clock.clone())?);
         if !shared.wait_until_shared(CONNECT_TIMEOUT).await {
             tracing::warn!(
-                "Redis is unreachable; this node counts requests and tokens separately until it is available"
+                "Redis is unreachable; this node counts requests and tokens separately until Redis is available"
             );
         }
         Ok(Self {

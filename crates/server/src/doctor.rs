@@ -171,7 +171,10 @@ pub fn machine() -> Vec<Finding> {
 fn readable(config: &Config) -> Finding {
     match &config.path {
         Some(path) => Finding::fine("settings", format!("{} can be read", path.display())),
-        None => Finding::fine("settings", "no settings file: defaults, environment and flags"),
+        None => Finding::fine(
+            "settings",
+            "no settings file; defaults, environment variables and flags apply",
+        ),
     }
 }
 

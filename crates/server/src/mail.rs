@@ -24,7 +24,8 @@ pub fn build(config: &Config) -> Result<Option<Arc<dyn Mailer>>, ConfigError> {
         return Ok(None);
     };
     let fault = |key: &str, message: &str| ConfigError::new(format!("mail.{key}"), message);
-    let (host, port) = address(server).ok_or_else(|| fault("server", "use the form smtp.example.com:587"))?;
+    let invalid = "must be an address with a port, such as smtp.example.com:587";
+    let (host, port) = address(server).ok_or_else(|| fault("server", invalid))?;
     let tls = match section.tls {
         MailTlsSetting::Starttls => MailTls::StartTls,
         MailTlsSetting::Always => MailTls::Always,
@@ -42,7 +43,12 @@ pub fn build(config: &Config) -> Result<Option<Arc<dyn Mailer>>, ConfigError> {
         port,
         tls,
         login: login(config, section)?,
-        from: from.ok_or_else(|| fault("from", "is required with a mail server: Name <name@example.com>"))?,
+        from: from.ok_or_else(|| {
+            fault(
+                "from",
+                "is required with a mail server, such as Name <name@example.com>",
+            )
+        })?,
         timeout: TIMEOUT,
     };
     let mailer = SmtpMailer::new(settings).map_err(|error| ConfigError::new("mail", error.to_string()))?;
@@ -59,7 +65,7 @@ fn login(
     let variable = &*section.password_env;
     let password = config.key("mail.password_file", [variable], section.password_file.as_deref())?;
     let password = password.ok_or_else(|| {
-        let message = format!("is required with a user: set {variable} or mail.password_file");
+        let message = format!("a password is required with mail.user: set {variable} or mail.password_file");
         ConfigError::new("mail.password_env", message)
     })?;
     Ok(Some((user.clone(), password)))

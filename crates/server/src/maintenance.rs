@@ -120,7 +120,7 @@ pub async fn load_label_priors(app_state: &AppState, pipeline: &Pipeline) {
 /// Saves the learned label priors for later processes.
 pub async fn save_label_priors(app_state: &AppState, pipeline: &Pipeline) {
     if let Err(error) = pipeline.save_label_priors(&*app_state.storage.label_priors).await {
-        tracing::warn!(%error, "cannot save label priors; the next sweep retries");
+        tracing::warn!(%error, "cannot save label priors");
     }
 }
 

@@ -93,7 +93,7 @@ fn signing_key(
             Some(key) => Ok(Some(key)),
             None => Err(ConfigError::new(
                 place,
-                "must have at least 32 characters: openssl rand -hex 32",
+                "must have at least 32 characters; `openssl rand -hex 32` generates such a key",
             )),
         },
         (None, Some(variable)) => Err(ConfigError::new(
@@ -135,13 +135,15 @@ fn bucket(config: &Config) -> std::result::Result<Option<S3Config>, ConfigError>
         bucket: section.bucket.clone(),
         region: region.to_owned(),
         endpoint: section.endpoint.clone(),
-        prefix: prefix(&section.prefix)
-            .ok_or_else(|| fault("prefix", "use letters, digits and -_. between slashes"))?,
+        prefix: prefix(&section.prefix).ok_or_else(|| fault("prefix", INVALID_PREFIX))?,
         path_style: section.path_style.unwrap_or(section.endpoint.is_some()),
         allow_http: section.allow_http,
         credentials: credentials(config, section)?,
     }))
 }
+
+const INVALID_PREFIX: &str =
+    "must be names of letters, digits and - _ . between slashes; no name may start with a dot";
 
 /// Normalizes a key prefix: empty, or with a trailing slash. `None` if it is invalid.
 fn prefix(setting: &str) -> Option<String> {

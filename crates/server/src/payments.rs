@@ -39,7 +39,8 @@ pub fn build(config: &Config, http: &Arc<HttpClient>) -> Result<Option<Sales>, C
     let key = |place: &str, variable: &VariableName, file: &Option<String>| {
         let found = config.key(&format!("{place}_file"), [&**variable], file.as_deref())?;
         found.ok_or_else(|| {
-            let message = format!("is required with a payment provider: set {variable} or {place}_file");
+            let message =
+                format!("the secret is required with a payment provider: set {variable} or {place}_file");
             ConfigError::new(format!("{place}_env"), message)
         })
     };
@@ -113,7 +114,10 @@ fn check(section: &PaymentsSection) -> Result<(), ConfigError> {
     if section.max_amount < section.min_amount
         || Credits::from_whole(MAX_TOP_UP_CREDITS).is_some_and(|max_amount| section.max_amount > max_amount)
     {
-        return fault("max_amount", "must be payments.min_amount to 1000000 credits");
+        return fault(
+            "max_amount",
+            "must be from payments.min_amount to 1000000 credits",
+        );
     }
     Ok(())
 }

@@ -251,7 +251,7 @@ impl Watch {
             Ok(watcher) => Some(watcher),
             Err(error) => {
                 tracing::warn!(
-                    "cannot watch {}; changes apply after a delay or SIGHUP: {error}",
+                    "cannot watch {}; changes apply after a few seconds or on SIGHUP: {error}",
                     self.file.display()
                 );
                 None

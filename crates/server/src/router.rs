@@ -38,8 +38,8 @@ use crate::documentation::{self, Security};
         (name = "Audio", description = "Speech synthesis and transcription"),
         (name = "Files", description = "Uploaded files that requests refer to by id"),
         (name = "Jobs", description = "Asynchronous jobs and their results"),
-        (name = "Models", description = "The catalog"),
-        (name = "Account", description = "Usage and spend")
+        (name = "Models", description = "Available models with their limits and prices"),
+        (name = "Account", description = "Usage, cost and the webhook signing secret")
     )
 )]
 struct Base;

@@ -60,7 +60,7 @@ fn own_pepper(data: &Path) -> Result<String> {
         return Ok(secret);
     }
     let mut bytes = [0_u8; 32];
-    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("cannot obtain random bytes: {error}"))?;
     let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     // The file is written under a temporary name and renamed, so that a crash leaves no incomplete
     // pepper.

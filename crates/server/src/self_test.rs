@@ -50,7 +50,7 @@ async fn prove_keys(app_state: &AppState) -> Result<()> {
         .keys
         .shape()
         .generate(KeyMode::Live)
-        .map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
+        .map_err(|error| anyhow::anyhow!("cannot obtain random bytes: {error}"))?;
     match app_state.keys.authenticate(unknown.reveal()).await {
         Err(KeyError::Invalid) => {}
         Ok(_) => bail!("self-test: a key that was never stored was accepted"),

@@ -134,7 +134,7 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     };
     tracing::info!(
         signal = asked.as_str(),
-        "stopping: running calls are finished, new calls are not accepted"
+        "stopping: waiting for running calls; new calls are not accepted"
     );
     let is_clean = stop_gracefully(&config, &mut signals, &services, workers, &stop).await;
     background.close();
@@ -184,7 +184,7 @@ async fn command_socket(config: &Config) -> Result<Option<UnixListener>> {
     let home = config.socket_home();
     let is_alone = config.home().is_some();
     if !is_alone && socket::is_served(home).await {
-        tracing::info!(directory = %home.display(), "another server owns the command socket here");
+        tracing::info!(directory = %home.display(), "another server owns the command socket in this directory");
         return Ok(None);
     }
     secrets::make_private_dir(home)?;

@@ -83,7 +83,7 @@ impl ClockSync {
             let seconds = forward / 1_000_000;
             tracing::warn!(
                 seconds,
-                "the time jumped; expired holds are released with a delay for a while"
+                "the time jumped; expired holds are not released until the calls from before the jump have ended"
             );
         }
         self.record_ahead();

@@ -158,7 +158,7 @@ async fn build_app_state(
     leases: Option<LeaseConfig>,
 ) -> Result<AppState> {
     let mut seed = [0_u8; 8];
-    getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
+    getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("cannot obtain random bytes: {error}"))?;
     let ids = Arc::new(IdSource::new(u64::from_ne_bytes(seed)));
     let pepper = secrets::pepper(config)?;
     let vault = Vault::new(pepper.clone());

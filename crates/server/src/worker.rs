@@ -96,7 +96,7 @@ async fn work(flags: &Flags, config: Config) -> Result<()> {
         _ = signals.next() => {}
         cause = services.vitals.failed() => return Err(restart_needed(cause)),
     }
-    tracing::info!("stopping: running jobs are finished, new jobs are not started");
+    tracing::info!("stopping: waiting for running jobs; new jobs are not started");
     draining.store(true, Ordering::Relaxed);
     stop.cancel();
     tokio::select! {

@@ -33,8 +33,10 @@ Exit codes:
 
 Settings are read from tollgate.toml in the working directory (or --config FILE), from environment
 variables TOLLGATE_<SECTION>__<KEY> such as TOLLGATE_SERVER__LISTEN, and from flags. Later sources
-override earlier ones. All commands except `move`, `decisions eval` and `providers list` work with
-or without a running server.";
+override earlier ones.
+
+Commands work with or without a running server, with these exceptions: `providers list` and
+`decisions eval` need a running server; `move` and, with SQLite, `migrate` need a stopped server.";
 
 /// A self-hosted model gateway: one API and one bill for all your AI models.
 #[derive(Debug, Parser)]
@@ -43,7 +45,7 @@ pub struct Cli {
     /// Locations of the settings and the data.
     #[command(flatten)]
     pub place: Place,
-    /// Print JSON (errors too, on stderr).
+    /// Print the output as JSON, and errors as JSON on stderr.
     #[arg(long, global = true, display_order = 102)]
     pub json: bool,
     /// The subcommand to run.
@@ -57,8 +59,8 @@ pub struct Place {
     /// Settings file [default: tollgate.toml, if it exists].
     #[arg(long, global = true, value_name = "FILE", display_order = 100)]
     pub config: Option<PathBuf>,
-    /// Data directory: secrets, and the SQLite database unless storage.url is set [default:
-    /// tollgate-data].
+    /// Data directory, for the secrets and, unless the settings place them elsewhere, the SQLite
+    /// database and the media [default: tollgate-data].
     #[arg(long, global = true, value_name = "DIR", display_order = 101)]
     pub data: Option<PathBuf>,
 }
@@ -76,8 +78,8 @@ pub enum Command {
     Worker(Worker),
     /// Create or update the database schema.
     ///
-    /// `serve` does this itself with SQLite. With PostgreSQL, run it once before you start the
-    /// nodes of a new version.
+    /// With SQLite, `serve` does this itself. With PostgreSQL, run this command once before you
+    /// start the nodes of a new version.
     #[command(
         after_help = "Examples:\n  tollgate migrate\n  tollgate migrate --config /etc/tollgate/tollgate.toml"
     )]
@@ -219,8 +221,9 @@ pub enum Command {
     Config(Settings),
     /// Diagnose the installation and suggest repairs.
     ///
-    /// The command checks the settings, the data directory, storage, ports, providers, models, the
-    /// clock and this machine's limits. It can run while the server is running.
+    /// The command checks the settings, the data directory, storage, media, rate limits, ports,
+    /// payments, providers, models, the clock and this machine's limits. It can run while the
+    /// server is running.
     #[command(
         after_help = "Examples:\n  tollgate doctor\n  tollgate doctor --json\n\nExit code 3 when problems are found."
     )]
@@ -271,14 +274,16 @@ Examples:
 
 The first line on stdout is the listen address. Logs go to stderr. The environment variable \
 TOLLGATE_LOG filters them, such as TOLLGATE_LOG=warn.
-On SIGTERM or SIGINT, the gateway finishes running calls, then stops; on a second signal, it stops \
+On SIGTERM, the gateway fails its readiness probe and accepts calls for another \
+timeouts.drain_delay_ms; a second signal ends this delay. Then, or immediately on SIGINT, it \
+finishes running calls, for at most timeouts.shutdown_ms, and stops; a further signal stops it \
 within seconds. On SIGHUP, it reloads the settings.")]
 pub struct Serve {
     /// Listen address of the public API [default: 127.0.0.1:8080]; port 0 selects a free port.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
-    /// Listen address of metrics and the admin API [default: 127.0.0.1:9464, or a free port if 9464
-    /// is in use].
+    /// Listen address of metrics and the admin API [default: 127.0.0.1:9464]; if the port is in
+    /// use, a free port is selected.
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<String>,
     /// Print the effective settings, without secrets, and exit.
@@ -293,8 +298,8 @@ Examples:
   tollgate worker
   tollgate worker --config /etc/tollgate/tollgate.toml --admin 127.0.0.1:9465
 
-Images, videos and background responses are jobs: a node accepts them, and any process on the \
-same PostgreSQL database runs them. `tollgate serve` runs jobs too, unless its settings say
+Images, videos, batches and background responses are jobs: a node accepts them, and any process on \
+the same PostgreSQL database runs them. `tollgate serve` runs jobs too, unless its settings contain
 
   [jobs]
   run_here = false
@@ -308,8 +313,8 @@ The first line on stdout is the listen address, which serves /metrics, /healthz 
 go to stderr. On SIGTERM or SIGINT, the worker finishes running jobs, for at most \
 timeouts.shutdown_ms; on a second signal, it hands them over to other workers immediately.")]
 pub struct Worker {
-    /// Listen address of metrics and probes [default: 127.0.0.1:9464, or a free port if 9464 is in
-    /// use].
+    /// Listen address of metrics and probes [default: 127.0.0.1:9464]; if the port is in use, a
+    /// free port is selected.
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<String>,
 }
@@ -336,7 +341,8 @@ pub enum Accounts {
         /// Account id, or account name if unique.
         #[arg(value_name = "ID|NAME")]
         id: AccountArg,
-        /// New clock time, at most 366 days ahead: RFC 3339, or a date in UTC.
+        /// New clock time, at most 366 days after the current clock time: RFC 3339, or a date in
+        /// UTC.
         #[arg(value_parser = instant)]
         to: Timestamp,
     },
@@ -387,7 +393,7 @@ pub enum Accounts {
     },
     /// Close an account and remove its personal data. The ledger is retained.
     #[command(
-        after_help = "Examples:\n  tollgate accounts close acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n\nSuspend the account first (`tollgate accounts suspend ID`). This cannot be undone. Keys are revoked; name, members, alerts, stored responses, jobs, files and media are removed. Transfers, usage rows, statements and the audit log are retained. Exit code 1 while the account is active or has running calls, unfinished jobs or open subscriptions."
+        after_help = "Examples:\n  tollgate accounts close acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n\nSuspend the account first (`tollgate accounts suspend ID`). Closing cannot be undone. Keys are revoked; name, members, alerts, stored responses, jobs, files and media are removed. Transfers, usage rows, statements and the audit log are retained. Exit code 1 while the account is active or has running calls, unfinished jobs or open subscriptions."
     )]
     Close {
         /// Account id, or account name if unique.
@@ -440,10 +446,10 @@ pub enum Keys {
         /// Account id, or account name if unique.
         #[arg(long, value_name = "ID|NAME")]
         account: AccountArg,
-        /// Display name, such as `staging`.
+        /// Display name (1–100 characters).
         #[arg(long, value_name = "TEXT", default_value = "default")]
         name: String,
-        /// Days until the key expires (default: never).
+        /// Days until the key expires, 1–36500 (default: never).
         #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
         expires_in_days: Option<u32>,
         /// Adaptation of requests to models that lack a requested feature.
@@ -543,7 +549,7 @@ pub enum Credit {
         /// Account id, or account name if unique.
         #[arg(value_name = "ID|NAME")]
         id: AccountArg,
-        /// Credits, above 0, with at most nine decimals.
+        /// Credits to grant, above 0, with at most nine decimals.
         amount: Credits,
         /// Terms of the grant.
         #[command(flatten)]
@@ -561,22 +567,23 @@ pub enum Credit {
         #[arg(long)]
         all: bool,
     },
-    /// Refund a call: credits to the balance, plan allowance to its week while that week is open.
+    /// Refund the charge of a call. Credits return to the balance, and plan allowance returns to
+    /// its week while the week is open.
     #[command(
-        after_help = "Examples:\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --reason \"wrong language\"\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --amount 0.5 --key complaint-17\n\nA repeated refund is executed once. A second refund of the same amount needs a --key.\n\nExit code 1 when the call does not exist, 2 when the amount exceeds the refundable amount."
+        after_help = "Examples:\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --reason \"wrong language\"\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --amount 0.5 --key complaint-17\n\nA repeated refund is executed once. A second refund of the same amount needs a --key.\n\nExit code 1 when the call does not exist or is still running, 2 when the amount exceeds the refundable amount."
     )]
     Refund {
         /// The call's request id, from the `x-request-id` response header.
         #[arg(value_parser = request_id)]
         request: RequestId,
-        /// Credits, above 0 (default: the full refundable amount). Paid credits are refunded before
-        /// allowance.
+        /// Credits to refund, above 0 (default: the full refundable amount). Paid credits are
+        /// refunded before allowance.
         #[arg(long, value_name = "CREDITS")]
         amount: Option<Credits>,
         /// Note for operators (at most 200 characters).
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
-        /// Idempotency key of the refund (default: the amount).
+        /// Idempotency key of the refund, at most 200 characters (default: the amount).
         #[arg(long, value_name = "TEXT")]
         key: Option<String>,
     },
@@ -603,13 +610,14 @@ pub enum Credit {
 /// Terms of a grant.
 #[derive(Debug, Args)]
 pub struct Terms {
-    /// Idempotency key of the grant. If omitted, each run creates another grant.
+    /// Idempotency key of the grant, at most 200 characters. If omitted, each run creates another
+    /// grant.
     #[arg(long = "id", id = "grant_id", value_name = "TEXT")]
     pub id: Option<String>,
     /// Origin of the credits.
     #[arg(long, value_enum, default_value_t)]
     pub kind: Kind,
-    /// Days until unused credits expire (default: never).
+    /// Days until unused credits expire, 1–36500 (default: never).
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
     pub expires_in_days: Option<u32>,
     /// Expiry time of unused credits: RFC 3339, or a date in UTC.
@@ -644,7 +652,11 @@ pub enum Plans {
 /// Subcommands of `tollgate subscriptions`.
 #[derive(Debug, Subcommand)]
 pub enum Subscriptions {
-    /// Subscribe an account to a plan. The first period is charged immediately.
+    /// Subscribe an account to a plan.
+    ///
+    /// A plan with payer = "credits" is charged for the first period immediately. A plan with payer
+    /// = "provider" starts without a charge; record each further paid period with
+    /// `subscriptions renew`.
     #[command(
         after_help = "Examples:\n  tollgate subscriptions create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --plan pro\n  tollgate subscriptions create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --plan lite --cadence yearly"
     )]
@@ -664,7 +676,8 @@ pub enum Subscriptions {
     ///
     /// A plan starts immediately, as a new subscription, if it has at least the same allowance and
     /// period length and its price covers the unused part of the current period, which is credited.
-    /// Other plans start with the next period. Pass the current plan to undo a scheduled change.
+    /// Other plans start with the next period. Pass the current plan and cadence to undo a
+    /// scheduled change.
     #[command(
         after_help = "Examples:\n  tollgate subscriptions change-plan sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c --plan max\n  tollgate subscriptions change-plan sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c --plan lite --cadence yearly"
     )]
@@ -681,7 +694,8 @@ pub enum Subscriptions {
     },
     /// Create a checkout page for a plan billed by the payment provider, and print its URL.
     ///
-    /// The plan must have payer = "provider". The account's earlier checkout pages become invalid.
+    /// The plan must have payer = "provider". The account's earlier checkout pages for plans
+    /// become invalid.
     #[command(
         after_help = "Examples:\n  tollgate subscriptions open --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --plan team\n\nThe plan starts when the payment provider reports the payment, and renews with each further payment."
     )]
@@ -727,7 +741,10 @@ pub enum Subscriptions {
         #[arg(value_parser = subscription_id)]
         id: SubscriptionId,
     },
-    /// Renew a subscription now, with credits or after a payment reported by the payment provider.
+    /// Renew a subscription for the next period now.
+    ///
+    /// If the plan has payer = "credits", the command charges the period. If the plan has payer =
+    /// "provider", the command records that the period was paid, and charges nothing.
     #[command(after_help = "Examples:\n  tollgate subscriptions renew sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c")]
     Renew {
         /// Subscription id (sub_…).
@@ -770,12 +787,12 @@ pub enum Ledger {
     /// The audit computes each charge from its usage row, price version and hold, with code
     /// separate from the billing code. Differences show both amounts, in nano-credits.
     #[command(
-        after_help = "Examples:\n  tollgate ledger audit\n  tollgate ledger audit --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --from 2026-11-01 --to 2026-12-01 --json\n\nExit code 3 when a charge differs."
+        after_help = "Examples:\n  tollgate ledger audit\n  tollgate ledger audit --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --from 2026-11-01 --to 2026-12-01 --json\n\nExit code 3 when a figure differs."
     )]
     Audit(AuditScope),
     /// Show the charge of one call as a receipt with line-by-line arithmetic.
     #[command(
-        after_help = "Examples:\n  tollgate ledger receipt req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate ledger receipt hold_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --json\n\nExit code 3 when the ledger shows another charge."
+        after_help = "Examples:\n  tollgate ledger receipt req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate ledger receipt hold_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --json\n\nExit code 3 when the ledger records different figures."
     )]
     Receipt(Receipt),
     /// Verify the hash chains of an export, without a database.
@@ -786,7 +803,7 @@ pub enum Ledger {
         after_help = "Examples:\n  tollgate ledger verify ledger.csv\n  tollgate ledger verify november.jsonl --part --json\n\nExit code 3 when a chain is broken."
     )]
     Verify(Verify),
-    /// Export all transfers, one per line, ordered by account.
+    /// Export ledger transfers, one per line, ordered by account.
     #[command(
         after_help = "Examples:\n  tollgate ledger export --all --format jsonl\n  tollgate ledger export --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --from 2026-11-01 --to 2026-12-01 --out ledger.csv"
     )]
@@ -911,7 +928,7 @@ fn new_count<T: FromStr>(text: &str) -> Result<NewLimit<T>, &'static str> {
         return Ok(NewLimit::Default);
     }
     let number = text.parse().map(NewLimit::Own);
-    number.map_err(|_| "expected an integer, or `default`")
+    number.map_err(|_| "expected an integer of at least 0, or `default`")
 }
 
 /// Account argument of a command.
@@ -930,7 +947,7 @@ impl FromStr for AccountArg {
         match text.parse() {
             Ok(id) => Ok(AccountArg::Id(id)),
             Err(_) if text.is_empty() || text.starts_with(AccountId::PREFIX) => {
-                Err("expected an account id: acct_ and 32 characters; `tollgate accounts list` shows the ids")
+                Err("expected an account id: acct_ and 32 hex digits; `tollgate accounts list` shows the ids")
             }
             Err(_) => Ok(AccountArg::Name(text.to_owned())),
         }
@@ -950,27 +967,27 @@ fn call_id(text: &str) -> Result<RequestId, &'static str> {
     };
     text.parse()
         .or_else(|_| of_hold())
-        .map_err(|_| "expected a call id: req_ or hold_ and 32 characters; see the `x-request-id` header")
+        .map_err(|_| "expected a call id: req_ or hold_ and 32 hex digits; see the `x-request-id` header")
 }
 
 fn request_id(text: &str) -> Result<RequestId, &'static str> {
     text.parse()
-        .map_err(|_| "expected a request id: req_ and 32 characters; see the `x-request-id` header")
+        .map_err(|_| "expected a request id: req_ and 32 hex digits; see the `x-request-id` header")
 }
 
 fn grant_id(text: &str) -> Result<TransferId, &'static str> {
     text.parse()
-        .map_err(|_| "expected a grant id: xfer_ and 32 characters; `tollgate credits list ID` shows the ids")
+        .map_err(|_| "expected a grant id: xfer_ and 32 hex digits; `tollgate credits list ID` shows the ids")
 }
 
 fn subscription_id(text: &str) -> Result<SubscriptionId, &'static str> {
     let advice =
-        "expected a subscription id: sub_ and 32 characters; see `tollgate subscriptions list --account ID`";
+        "expected a subscription id: sub_ and 32 hex digits; see `tollgate subscriptions list --account ID`";
     text.parse().map_err(|_| advice)
 }
 
 fn key_id(text: &str) -> Result<KeyId, &'static str> {
-    let advice = "expected a key id: key_ and 32 characters; `tollgate keys list --account ID` shows the ids";
+    let advice = "expected a key id: key_ and 32 hex digits; `tollgate keys list --account ID` shows the ids";
     text.parse().map_err(|_| advice)
 }
 

@@ -120,12 +120,15 @@ mod tests {
         // The result is the same for an error that a running server sent over its socket.
         let answered = CommandError::from(Error::internal("the disk is full"));
         assert_eq!(Failure::from(Error::from(answered)), internal);
-        let invalid = Failure::from(Error::new(ErrorCode::InvalidParameter, "An amount is above 0."));
+        let invalid = Failure::from(Error::new(
+            ErrorCode::InvalidParameter,
+            "'amount' must be above 0.",
+        ));
         assert_eq!(invalid.exit, Exit::Usage);
         let json: serde_json::Value = serde_json::from_str(&invalid.rendered(true)).unwrap();
         assert_eq!(json["error"]["code"], "invalid_parameter");
-        assert_eq!(json["error"]["message"], "An amount is above 0.");
-        assert_eq!(invalid.rendered(false), "error: An amount is above 0.");
+        assert_eq!(json["error"]["message"], "'amount' must be above 0.");
+        assert_eq!(invalid.rendered(false), "error: 'amount' must be above 0.");
     }
 
     #[test]

@@ -580,7 +580,7 @@ async fn unused_credits_are_released_while_a_batch_runs() {
         let place = |transfer: &Value| transfer["sequence"].as_i64().unwrap();
         assert!(transfers.is_sorted_by_key(place), "{receipt}");
         let shown = command_line.try_run(&["ledger", "receipt", &request]).await;
-        let text = format!("{LINES} requests started, each ⌈its sum × 65 ÷ 100000000⌉: {cost}");
+        let text = format!("started requests: {LINES}, each ⌈its sum × 65 ÷ 100000000⌉: {cost}");
         assert!(shown.stdout.contains(&text), "{}", shown.stdout);
         assert_eq!(command_line.run(&["ledger", "audit"]).await["clean"], true);
         scene.finish().await;

@@ -187,7 +187,7 @@ async fn doctor_reports_a_wrong_clock() {
     let scene = Scene::start_on(Storage::Postgres, "").await;
     let (node, _clock) = wrong_node(&scene, WRONG).await;
     let found = node.command_line().try_run(&["doctor"]).await;
-    assert!(found.stdout.contains("s ahead of the database"), "{found:?}");
+    assert!(found.stdout.contains("s from that of the database"), "{found:?}");
     node.finish().await;
     scene.finish().await;
 }

@@ -457,7 +457,7 @@ async fn the_output_names_the_settings_to_change() {
         .await;
     assert_eq!(moved.code, 0, "{moved:?}");
     for text in [
-        "of 2 accounts from sqlite to postgres",
+        "from sqlite to postgres (accounts: 2, rows: ",
         "The ledger is clean.",
         "the address from --to",
         &format!(

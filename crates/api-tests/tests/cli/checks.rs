@@ -330,7 +330,7 @@ fn a_self_hosted_server_is_queried_with_its_key_and_its_models_are_counted() {
     for words in [
         "lists 2 models",
         "models without a price are not offered: small",
-        "3 provider models and ",
+        "callable models: 3 of providers and ",
     ] {
         assert!(report.to_string().contains(words), "{words}: {report}");
     }

@@ -151,7 +151,10 @@ fn invalid_files_are_refused_before_any_call() {
             fine.replace("\"noul\"", "\"guess\""),
             "line 1: 'questions.a.type'",
         ),
-        (fine.replace("{\"a\":true}", "{}"), "line 1: 'truth' is missing"),
+        (
+            fine.replace("{\"a\":true}", "{}"),
+            "line 1: 'truth' must be an object",
+        ),
     ] {
         let file = installation.write("bad.jsonl", &text);
         let ended = eval(

@@ -129,7 +129,7 @@ fn a_violated_ledger_invariant_exits_3() {
     let people = installation.run(&["ledger", "check"]);
     assert_eq!(people.code, 3, "{people:?}");
     assert!(
-        people.stdout.starts_with("The ledger has ") && people.stdout.contains("FAULT I1: "),
+        people.stdout.starts_with("Faults in the ledger: ") && people.stdout.contains("FAULT I1: "),
         "{people:?}"
     );
     let programs = installation.run(&["ledger", "check", "--json"]);

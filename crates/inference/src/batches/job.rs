@@ -161,7 +161,7 @@ impl Batches {
         let caller = caller.map_err(|error| unavailable(&error))?;
         let agreed = self.prices.get(job.price_version).await;
         let agreed = agreed.map_err(|error| unavailable(&error))?;
-        let agreed = agreed.ok_or_else(|| Error::internal("a price version is not recorded"))?;
+        let agreed = agreed.ok_or_else(|| Error::internal("the price version of a batch does not exist"))?;
         Ok((caller, agreed.prices))
     }
 
@@ -327,7 +327,7 @@ impl Batches {
                     .text
                     .and_then(|text| NamedRequest::read(&text, run.payload.endpoint).ok());
                 let custom_id = named.map(|named| named.custom_id).unwrap_or_default();
-                let message = "The gateway stopped while the request was executed. It was not charged.";
+                let message = "The gateway stopped while it executed the request. The request was not charged.";
                 let error = Error::new(ErrorCode::InternalError, message);
                 let content = outputs::failed(&run.place(number, &custom_id), self.request(), &error);
                 let sealed = self.sealed(run.job, &content)?;
@@ -348,7 +348,7 @@ impl Batches {
         }
         let file = self.files.find(job.account, payload.input).await?;
         let Some(file) = file else {
-            let message = "The input file no longer exists.";
+            let message = "The input file no longer exists. Upload it again and create a new batch.";
             let states = self.store.counts(job.account, job.terms.id).await;
             let counts = states.map_err(|error| unavailable(&error))?;
             if counts.done + counts.failed + counts.started == 0 {
@@ -465,7 +465,7 @@ impl Handler for Batches {
         match self.execute(work).await {
             Ok(ran) => Ok(ran),
             Err(error) => {
-                tracing::warn!(%error, job.id = %work.job().terms.id, "the batch will be retried");
+                tracing::warn!(%error, job.id = %work.job().terms.id, "cannot execute a batch, will retry");
                 Ok(JobOutcome::Later(RETRY_INTERVAL))
             }
         }

@@ -80,7 +80,7 @@ pub(super) fn not_started(place: &Place<'_>, why: NotStarted) -> Vec<u8> {
         ),
         NotStarted::Cancelled => (
             "batch_cancelled",
-            "This request was not executed: the batch was cancelled before.",
+            "This request was not executed because the batch was cancelled.",
             "canceled",
         ),
     };

@@ -83,7 +83,7 @@ fn metadata(value: Option<&Value>) -> Result<Option<BTreeMap<String, String>>, E
         Some(_) => {
             return Err(invalid(
                 "metadata",
-                &format!("must be an object of at most {max} pairs"),
+                &format!("must be an object of at most {max} key-value pairs"),
             ));
         }
     };
@@ -96,8 +96,9 @@ fn metadata(value: Option<&Value>) -> Result<Option<BTreeMap<String, String>>, E
                 found.insert(name.clone(), value.clone());
             }
             _ => {
-                let what =
-                    format!("must be a string of at most {value_length} characters, its key {name_length}");
+                let what = format!(
+                    "must be a string of at most {value_length} characters, with a key of at most {name_length}"
+                );
                 return Err(invalid(&format!("metadata.{view}"), &what));
             }
         }
@@ -117,7 +118,7 @@ fn retention_seconds(value: Option<&Value>) -> Result<Option<u64>, Error> {
         .as_u64()
         .filter(|seconds| RETENTION_SECONDS.contains(seconds));
     let seconds =
-        seconds.ok_or_else(|| invalid("output_expires_after.seconds", "must be 3600 to 2592000"))?;
+        seconds.ok_or_else(|| invalid("output_expires_after.seconds", "must be an integer from 3600 to 2592000"))?;
     Ok(Some(seconds))
 }
 

@@ -57,7 +57,7 @@ async fn list_batches(
 ) -> Result<Json<BatchList>, ApiError> {
     let limit = query.limit.unwrap_or(20);
     if !(1..=100).contains(&limit) {
-        return Err(ApiError(invalid("limit", "must be 1 to 100")));
+        return Err(ApiError(invalid("limit", "must be an integer from 1 to 100")));
     }
     let after = query.after.map(|after| after.parse());
     let after = after

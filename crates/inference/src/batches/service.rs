@@ -57,7 +57,7 @@ pub(super) async fn create(
         .get(account, &params.input_file_id, "input_file_id")
         .await?;
     if file.purpose != FilePurpose::Batch {
-        return Err(invalid("input_file_id", "must be a file with purpose 'batch'"));
+        return Err(invalid("input_file_id", "must be the id of a file with purpose 'batch'"));
     }
     let id = JobId::from_u128(ctx.id.as_u128());
     let webhook = params.webhook_url.as_deref();
@@ -266,8 +266,8 @@ async fn check_tokens(batches: &Batches, account: &Account, tokens: u64) -> Resu
         return Ok(());
     }
     let message = format!(
-        "The unfinished batches of an account may have an estimated {max} tokens in total. They have {waiting}, and this \
-         batch has {tokens}. Wait until one ends, or send a smaller batch."
+        "The unfinished batches of an account are limited to an estimated {max} tokens in total. \
+         They have {waiting}, and this batch has {tokens}. Wait until a batch ends, or send a smaller batch."
     );
     Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param("input_file_id"))
 }

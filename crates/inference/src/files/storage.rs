@@ -310,7 +310,7 @@ impl Files {
             self.remove(id, blob, now).await
         };
         if let Err(error) = gone.await {
-            tracing::warn!(file.id = %id, %error, "deletion of an unused file failed, the sweep will retry it");
+            tracing::warn!(file.id = %id, %error, "cannot delete an unused file; the sweep will retry");
         }
     }
 

@@ -120,8 +120,8 @@ async fn read<const LIMIT: usize>(
                     .parse()
                     .ok()
                     .filter(|seconds| RETENTION_SECONDS.contains(seconds));
-                sent.seconds =
-                    Some(seconds.ok_or_else(|| invalid("expires_after.seconds", "must be 3600 to 2592000"))?);
+                let what = "must be an integer from 3600 to 2592000";
+                sent.seconds = Some(seconds.ok_or_else(|| invalid("expires_after.seconds", what))?);
             }
             "expires_in_seconds" if sent.is_messages => {
                 once("expires_in_seconds", sent.seconds.is_none())?;
@@ -130,8 +130,8 @@ async fn read<const LIMIT: usize>(
                     .parse()
                     .ok()
                     .filter(|seconds| MESSAGES_RETENTION_SECONDS.contains(seconds));
-                let seconds =
-                    seconds.ok_or_else(|| invalid("expires_in_seconds", "must be 3600 to 7776000"))?;
+                let what = "must be an integer from 3600 to 7776000";
+                let seconds = seconds.ok_or_else(|| invalid("expires_in_seconds", what))?;
                 (sent.anchor, sent.seconds) = (Some(()), Some(seconds));
             }
             other => {

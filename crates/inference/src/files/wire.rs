@@ -269,8 +269,8 @@ impl Page {
                 ("limit", _) => {
                     by_page = true;
                     let limit = value.parse().ok().filter(|limit| (1..=max_limit).contains(limit));
-                    page.limit =
-                        limit.ok_or_else(|| invalid("limit", &format!("must be 1 to {max_limit}")))?;
+                    let what = format!("must be an integer from 1 to {max_limit}");
+                    page.limit = limit.ok_or_else(|| invalid("limit", &what))?;
                 }
                 ("purpose", false) => {
                     let names = FilePurpose::ALL.map(FilePurpose::as_str).join("', '");
@@ -297,7 +297,7 @@ impl Page {
                     page.ids.sort_unstable();
                     page.ids.dedup();
                     if page.ids.len() > MAX_IDS {
-                        return Err(invalid("ids", "has more than 100 ids"));
+                        return Err(invalid("ids", "must have at most 100 ids"));
                     }
                 }
                 ("beta", _) => {}

@@ -166,8 +166,8 @@ pub(super) fn check(
     {
         let param = format!("messages[{index}].role");
         let message = format!(
-            "'{param}' is 'system', but this model accepts instructions only in 'system'. Move them there, or choose another \
-             model."
+            "'{param}' is 'system', but this model accepts instructions only in the parameter 'system'. \
+             Move the instructions there, or choose another model."
         );
         return Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param(param));
     }

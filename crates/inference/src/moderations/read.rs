@@ -18,11 +18,11 @@ pub(super) struct Request {
 /// Parses a request body. Errors name the path of the invalid parameter.
 pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
     let body: Value = serde_json::from_slice(body).map_err(|error| {
-        let message = format!("The body is not JSON: {error}.");
+        let message = format!("The body is not a JSON object: {error}.");
         Error::new(ErrorCode::InvalidJson, message)
     })?;
     let Value::Object(members) = body else {
-        return Err(Error::new(ErrorCode::InvalidJson, "Send a JSON object as body."));
+        return Err(Error::new(ErrorCode::InvalidJson, "The body is not a JSON object."));
     };
     if let Some(unknown) = members
         .keys()
@@ -97,7 +97,7 @@ fn part(place: &str, members: &Map<String, Value>) -> Result<ModerationPart, Err
                 "must be an http(s) or data URL of an image",
             )),
         },
-        _ => Err(invalid(&format!("{place}.type"), "must be text or image_url")),
+        _ => Err(invalid(&format!("{place}.type"), "must be 'text' or 'image_url'")),
     }
 }
 

@@ -49,9 +49,7 @@ pub(super) async fn compact(
         latest: None,
     });
     let Answer::Whole(response) = answer.await? else {
-        return Err(Error::internal(
-            "unexpected stream for a request without `stream: true`",
-        ));
+        return Err(Error::internal("unexpected stream for a non-streaming request"));
     };
     let response: Value =
         serde_json::from_slice(&response).map_err(|error| Error::internal(error.to_string()))?;

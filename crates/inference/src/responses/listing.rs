@@ -44,7 +44,7 @@ impl ItemsQuery {
 
 fn limit(text: &str) -> Result<usize, Error> {
     let limit = text.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
-    limit.ok_or_else(|| invalid("limit", "'limit' must be 1 to 100."))
+    limit.ok_or_else(|| invalid("limit", "'limit' must be an integer from 1 to 100."))
 }
 
 fn invalid(param: &str, message: &str) -> Error {
@@ -92,7 +92,7 @@ pub(super) async fn list(
         None => 0,
         Some(after) => match items.iter().position(|item| item["id"] == **after) {
             Some(place) => place + 1,
-            None => return Err(invalid("after", "'after' must be the id of an input item.")),
+            None => return Err(invalid("after", "'after' must be the id of an input item of the response.")),
         },
     };
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT);

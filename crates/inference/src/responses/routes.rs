@@ -109,7 +109,7 @@ async fn count_response_input_tokens(
 #[utoipa::path(
     get, path = "/v1/responses", tag = "Text", operation_id = "open_response_session",
     responses(
-        (status = 101, description = "The session is open"),
+        (status = 101, description = "The WebSocket session is open"),
         (status = "default", body = ErrorBody)
     ),
     security(("bearer" = []), ("x-api-key" = []))
@@ -169,8 +169,8 @@ async fn compact_response(
     get, path = "/v1/responses/{id}", tag = "Text", operation_id = "get_response",
     params(
         ("id" = String, Path, description = "Id of the response"),
-        ("stream" = Option<bool>, Query, description = "Stream the events of a background response"),
-        ("starting_after" = Option<u64>, Query, description = "Return only events after this `sequence_number`")
+        ("stream" = Option<bool>, Query, description = "Stream the events of a background response. Default: `false`"),
+        ("starting_after" = Option<u64>, Query, description = "Return only events after this `sequence_number`; only with `stream=true`")
     ),
     responses(
         (status = 200, description = "The response, or its events with `stream=true`", content(
@@ -259,7 +259,7 @@ async fn cancel_response(
     get, path = "/v1/responses/{id}/input_items", tag = "Text", operation_id = "list_response_input_items",
     params(("id" = String, Path, description = "Id of the response"), ItemsQuery),
     responses(
-        (status = 200, description = "A page of items", body = ResponseItems),
+        (status = 200, description = "A page of input items", body = ResponseItems),
         (status = "default", body = ErrorBody)
     ),
     security(("bearer" = []), ("x-api-key" = []))

@@ -112,7 +112,7 @@ fn request(message: &str) -> Result<Bytes, Error> {
         .map_err(|error| DecodeError::invalid_json(format!("The message is not a JSON object: {error}.")))?;
     let kind = members.shift_remove("type");
     if kind.is_none_or(|kind| kind.get() != "\"response.create\"") {
-        let message = "'type' must be 'response.create', the only supported message.";
+        let message = "'type' must be 'response.create', the only supported message type.";
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("type"));
     }
     members.insert("stream".to_owned(), RawValue::TRUE.to_owned());

@@ -186,16 +186,18 @@ impl Responses {
 
 /// Returns the error for deleting an unfinished response.
 pub(super) fn not_finished() -> Error {
-    let message = "The response is unfinished or has ended without a result. Cancel it with POST /v1/responses/{id}/cancel. A response \
-                   without a result is deleted after 30 days.";
+    let message = "The response cannot be deleted: it is unfinished or has ended without a result. Cancel an \
+                   unfinished response with POST /v1/responses/{id}/cancel. A response without a result is deleted \
+                   after 30 days.";
     Error::new(ErrorCode::Conflict, message).with_param("id")
 }
 
 /// Returns the error for cancelling a finished response.
 pub(super) fn already_ended(turn: &Turn) -> Error {
     let status = turn.response["status"].as_str().unwrap_or("completed");
-    let message =
-        format!("The response is already {status}. Only an unfinished background response can be cancelled.");
+    let message = format!(
+        "The response has ended with status '{status}'. Only an unfinished background response can be cancelled."
+    );
     Error::new(ErrorCode::InvalidParameter, message).with_param("id")
 }
 
@@ -242,7 +244,7 @@ fn invalid_query(name: &str, what: &str) -> Error {
 }
 
 fn not_found() -> Error {
-    let message = "No response with this id. Responses are stored for 30 days, unless 'store' is false.";
+    let message = "The response does not exist. Responses are stored for 30 days, unless 'store' is false.";
     Error::new(ErrorCode::NotFound, message)
 }
 
@@ -256,7 +258,7 @@ fn no_previous() -> Error {
 fn too_long() -> Error {
     let message = format!(
         "The conversation of 'previous_response_id' has more than {} responses or 32 MiB. Start a new conversation, or \
-         compact it with POST /v1/responses/compact.",
+         compact the conversation up to an earlier response with POST /v1/responses/compact.",
         CHAIN_LIMITS.links
     );
     Error::new(ErrorCode::ContextLengthExceeded, message).with_param("previous_response_id")

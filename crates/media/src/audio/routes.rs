@@ -29,8 +29,9 @@ pub fn routes() -> OpenApiRouter<MediaState> {
 
 /// Creates speech from text.
 ///
-/// The response body is the audio file. It is streamed while the model generates it. A response
-/// that ends early is not charged.
+/// The response body is the audio file. It is streamed while the model generates it. The request is
+/// not charged if the model fails before the audio is complete, but it is charged if the client
+/// disconnects.
 #[utoipa::path(
     post, path = "/v1/audio/speech", tag = "Audio", operation_id = "create_speech",
     request_body = CreateSpeech,

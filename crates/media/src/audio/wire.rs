@@ -96,7 +96,8 @@ pub struct CreateTranslation {
     /// and terms.
     #[schema(max_length = 8192)]
     prompt: Option<String>,
-    /// Response format: `json`, `text`, `verbose_json`, `srt` or `vtt`.
+    /// Response format: `json`, `text`, `verbose_json`, `srt` or `vtt`. The last three require a
+    /// model that returns timestamps.
     #[schema(default = "json")]
     response_format: Option<String>,
     /// Sampling temperature from 0 to 1. Higher values make the translation more random.
@@ -111,7 +112,8 @@ pub struct Transcription {
     text: String,
     /// `transcribe` or `translate`. Only in `verbose_json`.
     task: Option<String>,
-    /// The spoken language. Only in `verbose_json`.
+    /// Spoken language, as the provider reports it; empty if it reports none. Only in
+    /// `verbose_json`.
     language: Option<String>,
     /// Duration of the recording in seconds. Only in `verbose_json`.
     duration: Option<f64>,

@@ -191,7 +191,7 @@ impl CompositionHandler {
         }
         let model = visual.model.as_ref().or(payload.model_plan.visual.as_ref());
         let model = model
-            .ok_or_else(|| Error::internal("scene without a model"))?
+            .ok_or_else(|| Error::internal("the scene has no model"))?
             .clone();
         let routed = self.routed(work, payload, &model).await?;
         Ok(

@@ -339,7 +339,8 @@ async fn whole(
     while let Some(chunk) = chunks.recv().await {
         audio.extend_from_slice(&chunk?);
         if audio.len() > MAX_VOICE_BYTES {
-            let message = "The speech model returned more audio than a scene may have.";
+            let message =
+                "The speech model returned more than 64 MiB of audio for a scene. Choose another model.";
             return Err(Error::new(ErrorCode::UpstreamError, message));
         }
     }
@@ -356,7 +357,7 @@ fn spent(model: &str, settlement: Option<Settlement>) -> Result<CallUsage, Error
 }
 
 fn speech_error(error: tollgate_media_tools::Error) -> Error {
-    let message = "The narration could not be spoken. Choose another voice.";
+    let message = "The narration could not be synthesized. Choose another voice, or send the request again.";
     Error::new(ErrorCode::ModelUnavailable, message)
         .with_param("voice")
         .with_source(error.to_string())

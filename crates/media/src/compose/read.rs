@@ -206,9 +206,10 @@ fn content(members: &mut Members) -> Result<Content, Error> {
             let message = "Send exactly one of 'topic', 'script' and 'storyboard'.";
             Err(Error::new(ErrorCode::MissingRequiredParameter, message).with_param("topic"))
         }
-        (_, Some(_), Some(_)) | (Some(_), _, Some(_)) => {
-            Err(invalid("storyboard", "conflicts with 'topic' or 'script'"))
-        }
+        (_, Some(_), Some(_)) | (Some(_), _, Some(_)) => Err(invalid(
+            "storyboard",
+            "cannot be combined with 'topic' or 'script'",
+        )),
         (Some(_), Some(_), None) => Err(invalid("script", "cannot be combined with 'topic'")),
     }
 }

@@ -429,7 +429,8 @@ fn render_error(error: tollgate_media_tools::Error) -> Error {
 
 fn faulty_video(faults: &[String]) -> Error {
     let message = format!(
-        "The rendered video is faulty. {} It was not charged. Change the storyboard, or send the request again.",
+        "The rendered video is faulty. {} The video was not charged. Change the storyboard, or send the request \
+         again.",
         faults.join(" ")
     );
     Error::new(ErrorCode::InternalError, message)

@@ -269,14 +269,14 @@ fn check_images(request: &Request, recipe: &Recipe, scenes: usize) -> Result<(),
     if sent > scenes {
         return Err(invalid(
             "images",
-            &format!("has {sent} images for {scenes} scenes"),
+            &format!("must have at most one image for each scene: {scenes}, not {sent}"),
         ));
     }
     match recipe.visuals == Visuals::Own && request.visual_model.is_none() && sent < scenes {
         true => {
             let what = format!(
-                "has {sent} images for {scenes} scenes, and this recipe shows only your images. Send one for each scene, or \
-                 set a 'visual_model' for the others"
+                "must have one image for each scene: {scenes}, not {sent}. This recipe shows only your images. \
+                 Send the missing images, or set 'visual_model'"
             );
             Err(invalid("images", &what))
         }
@@ -320,7 +320,7 @@ fn check_programs(
     let tools = &submission.state.media_jobs.tools;
     let lacks_voice = is_built_in && !tools.can_speak();
     if lacks_voice || !tools.can_render() || board.captions.is_some() && speaks && !tools.can_caption() {
-        let message = "This server cannot render compositions because a program is not installed. \
+        let message = "This server cannot render this composition because a program or font is missing. \
                        GET /v1/videos/compose/recipes lists it under 'missing'.";
         return Err(Error::new(ErrorCode::ModelUnavailable, message));
     }
@@ -449,7 +449,7 @@ impl InputFetcher<'_> {
         let bytes = found.source.bytes.len() as u64;
         if bytes > self.left {
             let message = format!(
-                "exceeds the limit of {} MiB for all input media",
+                "increases the total size of the input media beyond the limit of {} MiB",
                 MAX_INPUT_BYTES >> 20
             );
             return Err(invalid(&found.path, &message));

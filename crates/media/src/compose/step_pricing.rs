@@ -269,7 +269,7 @@ pub(super) fn items(
     match total > MAX_TOTAL_SECONDS {
         true => Err(invalid(
             "storyboard",
-            &format!("has an estimated {total:.0} seconds; the limit is {MAX_TOTAL_SECONDS:.0}"),
+            &format!("has an estimated duration of {total:.0} s; the limit is {MAX_TOTAL_SECONDS:.0} s"),
         )),
         false => Ok(items),
     }

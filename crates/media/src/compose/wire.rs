@@ -108,21 +108,24 @@ pub struct ComposeVideo {
     /// Topic of the video. A chat model writes the script.
     #[schema(max_length = 2000)]
     topic: Option<String>,
-    /// The narration. Each paragraph becomes a scene. A single paragraph is split into several
-    /// scenes.
+    /// The narration. Each paragraph becomes a scene. A single paragraph, and a paragraph of more
+    /// than 600 characters, is split between sentences.
     #[schema(max_length = 12000)]
     script: Option<String>,
     /// A complete storyboard, for example from a plan, with or without changes.
     storyboard: Option<StoryboardBody>,
-    /// Number of scenes that the chat model writes. Only with `topic`.
+    /// Number of scenes that the chat model writes. Only with `topic`. Defaults to the recipe's
+    /// `scenes`; for a recipe with visuals `own` and no `visual_model`, to the number of `images`.
     #[schema(minimum = 1, maximum = 20)]
     scenes: Option<u32>,
-    /// Id or alias of the chat model that writes the script. Only with `topic`.
+    /// Id or alias of the chat model that writes the script. Only with `topic`. If omitted, the
+    /// default chat model is used.
     script_model: Option<String>,
-    /// Id or alias of the image or video model that generates the visuals of the scenes.
+    /// Id or alias of the image or video model that generates the visuals of the scenes. If
+    /// omitted, the default model for the recipe's visuals is used.
     visual_model: Option<String>,
     /// Your own images as http(s) or data URLs, at most one for each scene, in the order of the
-    /// scenes.
+    /// scenes. Cannot be combined with `storyboard`.
     images: Option<Vec<String>>,
     /// Voice of the narration, or `"none"` for no narration.
     voice: Option<VoiceBody>,
@@ -130,9 +133,11 @@ pub struct ComposeVideo {
     captions: Option<CaptionsBody>,
     /// Background music, or `"none"` for no music.
     music: Option<MusicBody>,
-    /// Aspect ratio, width to height: `9:16`, `16:9`, `1:1`, `4:5` or `4:3`.
+    /// Aspect ratio, width to height: `9:16`, `16:9`, `1:1`, `4:5` or `4:3`. Defaults to the value
+    /// of the storyboard or recipe.
     aspect_ratio: Option<String>,
-    /// Resolution, named by the shorter side: `480p`, `720p` or `1080p`.
+    /// Resolution, named by the shorter side: `480p`, `720p` or `1080p`. Defaults to the value of
+    /// the storyboard or recipe.
     resolution: Option<String>,
     /// Seed for reproducible results, if the models support it.
     seed: Option<u64>,
@@ -156,9 +161,11 @@ pub struct StoryboardBody {
     captions: Option<CaptionsBody>,
     /// Background music. If omitted, the video has no music.
     music: Option<MusicBody>,
-    /// Aspect ratio, as in the request.
+    /// Aspect ratio, width to height: `9:16`, `16:9`, `1:1`, `4:5` or `4:3`. Defaults to the value
+    /// of the recipe.
     aspect_ratio: Option<String>,
-    /// Resolution, as in the request.
+    /// Resolution, named by the shorter side: `480p`, `720p` or `1080p`. Defaults to the value of
+    /// the recipe.
     resolution: Option<String>,
 }
 

@@ -7,7 +7,7 @@ use super::read::Request;
 use crate::read::fill;
 
 /// Subject in the template's prompt if the request has an image and no prompt.
-const DEFAULT_SUBJECT: &str = "the subject of the given picture, unchanged";
+const DEFAULT_SUBJECT: &str = "the subject of the given image, unchanged";
 
 /// Returns the template's prompt, filled with the request's prompt.
 pub(super) fn prompt(request: &Request, template: &Template) -> String {
@@ -149,11 +149,11 @@ mod tests {
             (json!({}), "A photo of a mug."),
             (
                 json!({"image": "i"}),
-                "A photo of the subject of the given picture, unchanged.",
+                "A photo of the subject of the given image, unchanged.",
             ),
             (
                 json!({"variation_of": "i"}),
-                "A photo of the subject of the given picture, unchanged.",
+                "A photo of the subject of the given image, unchanged.",
             ),
             (json!({"image": "i", "prompt": "a shoe"}), "A photo of a shoe."),
         ] {

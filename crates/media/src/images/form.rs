@@ -37,7 +37,7 @@ pub(super) fn vary(fields: Vec<FormField>) -> Result<Request, Error> {
     let (mut members, mut images) = members(fields)?;
     let image = images.pop().ok_or_else(missing)?;
     if !images.is_empty() {
-        return Err(invalid("image", "must be exactly one image"));
+        return Err(invalid("image", "must have exactly one image"));
     }
     members.insert(VARIATION_OF.to_owned(), image);
     let mut request = read::members(Members::of(members)).map_err(as_image)?;

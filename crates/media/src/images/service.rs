@@ -221,7 +221,7 @@ fn params(model: &Model, request: &Request) -> Result<Params, Error> {
         let max = entry.max_images.unwrap_or_default();
         return Err(beyond(
             "num_images",
-            &format!("is {count}, but this model generates at most {max} images"),
+            &format!("is {count}, but the maximum of this model is {max}"),
         ));
     }
     if let Some(max) = entry
@@ -340,7 +340,7 @@ fn check_mask(found: &[FoundInput], has_mask: bool) -> Result<(), Error> {
     match found.first() {
         Some(image) if size(image) != size(mask) => Err(crate::read::invalid(
             "mask",
-            "must be as large as the image in 'image'",
+            "must have the width and height of the image in 'image'",
         )),
         _ => Ok(()),
     }

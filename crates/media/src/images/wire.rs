@@ -33,8 +33,8 @@ pub struct GenerateImages {
     /// Images to edit, as http(s) or data URLs. The model's `limits.max_input_images` is the
     /// maximum number.
     image: Option<Vec<String>>,
-    /// A PNG mask with the dimensions of the single image in `image`. The transparent areas are
-    /// repainted.
+    /// A PNG mask, as an http(s) or data URL, with the dimensions of the single image in `image`.
+    /// The transparent areas are repainted.
     mask: Option<String>,
     /// An image to vary, as an http(s) or data URL.
     variation_of: Option<String>,
@@ -165,9 +165,9 @@ pub struct Image {
 /// Usage and cost of an image request.
 #[derive(Serialize, ToSchema)]
 pub struct ImageUsage {
-    /// Input tokens, for models that are priced by tokens.
+    /// Input tokens; 0 if the provider reports no tokens.
     input_tokens: u64,
-    /// Output tokens of the images.
+    /// Output tokens of the images; 0 if the provider reports no tokens.
     output_tokens: u64,
     /// Sum of input and output tokens.
     total_tokens: u64,

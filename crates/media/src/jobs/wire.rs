@@ -44,14 +44,15 @@ pub struct JobRecord {
     pub reference: JobReference,
     /// Same value as `job_id`.
     pub id: String,
-    /// Model, as named in the request.
+    /// Model, as named in the request, or the default model if the request names none. `compose`
+    /// for compositions.
     pub model: String,
     /// Progress in percent; null if it is unknown.
     pub progress: Option<u8>,
     /// Current phase, for example `accepted`, `submitting`, `queued_upstream`, `running` or
     /// `fetching`. Null after the job has ended.
     pub phase: Option<String>,
-    /// Number of jobs ahead in the provider's queue, if the provider reports it.
+    /// Number of jobs ahead in the provider's queue; null if the provider does not report it.
     pub queue_position: Option<u32>,
     /// Start time of the execution, RFC 3339 in UTC; null if the job has not started.
     pub started_at: Option<String>,
@@ -66,11 +67,12 @@ pub struct JobRecord {
     pub result: Option<Value>,
     /// Reason why the job failed; null for other jobs.
     pub error: Option<ErrorObject>,
-    /// Billed quantities; null until the job has ended.
+    /// Billed quantities, such as `images`, `video_seconds` or `output_tokens`; null until the job
+    /// has ended.
     pub usage: Option<Value>,
     /// Cost in credits, as a decimal string; null until the job has ended.
     pub cost: Option<String>,
-    /// Key-value pairs from the request.
+    /// Custom key-value pairs from the request; null if the request has none.
     pub metadata: Option<BTreeMap<String, String>>,
     /// The `x-request-id` of the request that created the job.
     pub request_id: String,
@@ -100,7 +102,8 @@ pub struct JobList {
 pub struct ListQuery {
     /// Selects jobs of this type, such as `video.generation`.
     r#type: Option<String>,
-    /// Selects jobs with this status.
+    /// Selects jobs with this status: `queued`, `in_progress`, `completed`, `failed`, `cancelled`
+    /// or `expired`.
     status: Option<String>,
     /// Selects jobs that are older than the job with this id.
     after: Option<String>,

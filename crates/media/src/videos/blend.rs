@@ -10,7 +10,7 @@ use super::service::pixels;
 use crate::read::fill;
 
 /// Subject in the template's prompt if the request has input media and no prompt.
-const DEFAULT_SUBJECT: &str = "what is given to begin with, unchanged";
+const DEFAULT_SUBJECT: &str = "the content of the given image or video, unchanged";
 
 /// Returns the template's prompt, filled with the request's prompt.
 pub(super) fn prompt(request: &Request, template: &Template) -> String {
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn prompts_are_optional_with_an_input() {
-        let shown = "A film of what is given to begin with, unchanged.";
+        let shown = "A film of the content of the given image or video, unchanged.";
         for (body, expected) in [
             (json!({"prompt": "a shoe"}), "A film of a shoe."),
             (json!({}), "A film of a kite."),

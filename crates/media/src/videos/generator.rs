@@ -201,7 +201,7 @@ impl MediaGenerator for VideoGenerator {
                 let first = scratch.file("before.mp4");
                 let stored = media_jobs.storage.read(job.account, before).await;
                 let (_, bytes) = stored.map_err(OutputError::Storage)?.ok_or_else(|| {
-                    OutputError::Wrong(format!("the extended video {before} no longer exists"))
+                    OutputError::Wrong(format!("the source video {before} no longer exists"))
                 })?;
                 write(OutputContent::Whole(bytes), &first).await?;
                 let new = match params.is_joined {

@@ -83,8 +83,7 @@ pub(super) fn request_of(mut members: Members) -> Result<Request, Error> {
 impl Request {
     fn check(&self) -> Result<(), Error> {
         if !self.references.is_empty() && !self.images.is_empty() {
-            let message = "cannot be combined with 'image': reference images show subjects of the video, and 'image' is its \
-                           first frame";
+            let message = "cannot be combined with 'image' or 'images'";
             return Err(invalid("reference_images", message));
         }
         if self.extend_from.is_some() {
@@ -99,7 +98,8 @@ impl Request {
         }
         let says_something = self.template.is_some() || self.extend_from.is_some() || !self.images.is_empty();
         if self.prompt.is_none() && !says_something {
-            let message = "'prompt' is required unless you send 'image', 'extend_from' or 'template'.";
+            let message =
+                "'prompt' is required unless you send 'image', 'images', 'extend_from' or 'template'.";
             return Err(Error::new(ErrorCode::MissingRequiredParameter, message).with_param("prompt"));
         }
         Ok(())

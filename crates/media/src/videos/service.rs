@@ -245,7 +245,10 @@ fn sorted(entry: &MediaEntry, request: &Request) -> Result<Inputs, Error> {
         (Some(mode), task) => by_mode(entry, mode, task)?,
     };
     if task == Task::FromReferences && !knows_references {
-        return Err(beyond("mode", "is 'r2v', but this model accepts no references"));
+        return Err(beyond(
+            "mode",
+            "is 'r2v', but this model does not support reference images",
+        ));
     }
     let standard_mode = task.mode();
     let known = |mode: &&String| **mode == standard_mode;
@@ -364,7 +367,7 @@ fn params(model: &Model, request: &Request, task: Task) -> Result<Params, Error>
     {
         return Err(beyond(
             "resolution",
-            &format!("is larger than {max}, the model's limit with references"),
+            &format!("is larger than {max}, the model's limit with reference images"),
         ));
     }
     let size = resolved

@@ -96,12 +96,12 @@ async fn of_job(state: &MediaState, account: AccountId, id: &str) -> Result<Medi
     match job.status {
         JobStatus::Completed => {}
         JobStatus::Queued | JobStatus::InProgress => {
-            let message =
-                "The job has not completed yet. Poll it until it has, then send this request again.";
+            let message = "The job is not completed yet. Poll it until its status is 'completed', then send this \
+                           request again.";
             return Err(Error::new(ErrorCode::Conflict, message).with_param(path));
         }
         JobStatus::Failed | JobStatus::Cancelled | JobStatus::Expired => {
-            let message = "The job has no output that a video could extend.";
+            let message = "The job has no output to extend because it was not completed.";
             return Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param(path));
         }
     }
@@ -116,7 +116,7 @@ async fn of_job(state: &MediaState, account: AccountId, id: &str) -> Result<Medi
 }
 
 fn expired_output() -> Error {
-    let message = "The output of the job is no longer stored.";
+    let message = "The job has no stored image or video to extend.";
     Error::new(ErrorCode::ParameterOutOfRange, message).with_param("extend_from.job_id")
 }
 

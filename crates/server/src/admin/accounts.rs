@@ -78,7 +78,7 @@ struct NewAccount {
 
 impl Read for NewAccount {
     fn read(members: &mut Members) -> Result<Self, Error> {
-        let name = members.required("name", "a name of 1 to 200 characters")?;
+        let name = members.required("name", "a string of 1 to 200 characters")?;
         let test_clock = members.optional("test_clock", "true or false")?;
         Ok(Self { name, test_clock })
     }
@@ -105,7 +105,7 @@ async fn create_account(
 /// Returns an account with its balance and effective limits.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}", tag = "Accounts", operation_id = "get_account",
-    params(("id" = String, Path, description = "The account.")),
+    params(("id" = String, Path, description = "Id of the account.")),
     responses((status = 200, body = AccountView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -158,7 +158,7 @@ impl Read for AccountUpdate {
             |name: &str| AccountState::parse(name).filter(|state| *state != AccountState::Closed);
         let state = members.word("state", "'active' or 'suspended'", changeable)?;
         Ok(Self {
-            name: members.optional("name", "a name of 1 to 200 characters")?,
+            name: members.optional("name", "a string of 1 to 200 characters")?,
             suspended: state.map(|state| state == AccountState::Suspended),
             rpm: members.limit("rpm")?,
             tpm: members.limit("tpm")?,
@@ -176,7 +176,7 @@ impl Read for AccountUpdate {
 /// Changes an account. Either all changes apply, or none.
 #[utoipa::path(
     patch, path = "/admin/v1/accounts/{id}", tag = "Accounts", operation_id = "change_account",
-    params(("id" = String, Path, description = "The account.")), request_body = AccountPatch,
+    params(("id" = String, Path, description = "Id of the account.")), request_body = AccountPatch,
     responses((status = 200, body = AccountView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -195,7 +195,7 @@ async fn change_account(
 /// rows and statements are retained. Fails with 409 while calls, jobs or subscriptions are open.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/close", tag = "Accounts", operation_id = "close_account",
-    params(("id" = String, Path, description = "The account.")),
+    params(("id" = String, Path, description = "Id of the account.")),
     responses((status = 200, body = AccountView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -228,7 +228,7 @@ impl Read for NewTime {
 /// in order, before it responds.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/advance", tag = "Accounts", operation_id = "advance_clock",
-    params(("id" = String, Path, description = "The account.")), request_body = NewTime,
+    params(("id" = String, Path, description = "Id of the account.")), request_body = NewTime,
     responses((status = 200, body = AccountView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -246,7 +246,7 @@ async fn advance_clock(
 /// Lists the keys of an account, including expired and revoked ones.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/keys", tag = "Accounts", operation_id = "list_keys",
-    params(("id" = String, Path, description = "The account.")),
+    params(("id" = String, Path, description = "Id of the account.")),
     responses((status = 200, body = List<KeyView>), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -285,8 +285,8 @@ struct NewKey {
 impl Read for NewKey {
     fn read(members: &mut Members) -> Result<Self, Error> {
         Ok(Self {
-            name: members.optional("name", "a name of 1 to 100 characters")?,
-            expires_in_days: members.optional("expires_in_days", "a whole number of days")?,
+            name: members.optional("name", "a string of 1 to 100 characters")?,
+            expires_in_days: members.optional("expires_in_days", "a whole number from 1 to 36500")?,
             compat: members.word("compat", COMPAT, Compat::parse)?,
             mode: members.word("mode", "'live' or 'test'", KeyMode::parse)?,
             sync: members.optional("sync", "true or false")?,
@@ -297,7 +297,7 @@ impl Read for NewKey {
 /// Creates a key and returns it. The key is returned only once; store it now.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/keys", tag = "Accounts", operation_id = "create_key",
-    params(("id" = String, Path, description = "The account.")), request_body = NewKey,
+    params(("id" = String, Path, description = "Id of the account.")), request_body = NewKey,
     responses((status = 200, body = CreatedKeyView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -336,7 +336,7 @@ impl Read for KeyPatch {
             sync: members.optional("sync", "true or false")?,
         };
         match (change.compat, change.sync) {
-            (None, None) => Err(missing("compat", COMPAT)),
+            (None, None) => Err(missing("compat", &format!("{COMPAT}, unless 'sync' is set"))),
             _ => Ok(change),
         }
     }

@@ -25,7 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<AdminApi> {
 /// Returns the alert of an account, with the signing secret of its webhook.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/alert", tag = "Credits", operation_id = "get_alert",
-    params(("id" = String, Path, description = "The account.")),
+    params(("id" = String, Path, description = "Id of the account.")),
     responses((status = 200, body = AlertView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -44,15 +44,15 @@ async fn get_alert(
 /// A low-balance alert. At least one of `webhook` and `email` is required.
 #[derive(Debug, ToSchema)]
 struct NewAlert {
-    /// Threshold in credits, such as `5`. The alert is sent when the available credits, without
-    /// plan allowances, fall below it.
+    /// Threshold in credits, above 0, such as `5`. The alert is sent when the available credits,
+    /// without plan allowances, fall below the threshold.
     #[schema(value_type = String)]
     below: Credits,
     /// Webhook URL that receives the alert.
     webhook: Option<String>,
     /// E-mail address that receives the alert.
     email: Option<String>,
-    /// Whether to replace the signing secret of webhooks (default: false).
+    /// Whether to replace the signing secret of the account's webhooks (default: false).
     new_secret: Option<bool>,
 }
 
@@ -70,7 +70,7 @@ impl Read for NewAlert {
 /// Sets the alert of an account, replacing the previous one.
 #[utoipa::path(
     put, path = "/admin/v1/accounts/{id}/alert", tag = "Credits", operation_id = "set_alert",
-    params(("id" = String, Path, description = "The account.")), request_body = NewAlert,
+    params(("id" = String, Path, description = "Id of the account.")), request_body = NewAlert,
     responses((status = 200, body = AlertView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -94,7 +94,7 @@ async fn set_alert(
 /// sent.
 #[utoipa::path(
     delete, path = "/admin/v1/accounts/{id}/alert", tag = "Credits", operation_id = "remove_alert",
-    params(("id" = String, Path, description = "The account.")),
+    params(("id" = String, Path, description = "Id of the account.")),
     responses((status = 200, body = Done), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -109,10 +109,10 @@ async fn remove_alert(
     Ok(Json(Done { done: true }))
 }
 
-/// Lists the last 200 alert deliveries of an account within 30 days, newest first.
+/// Lists up to 200 alert deliveries of an account from the last 30 days, newest first.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/alert/deliveries", tag = "Credits", operation_id = "list_deliveries",
-    params(("id" = String, Path, description = "The account.")),
+    params(("id" = String, Path, description = "Id of the account.")),
     responses((status = 200, body = List<NoticeView>), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]

@@ -47,6 +47,6 @@ pub(super) fn unexpected() -> Error {
 
 /// Parses an id in a path. Returns the error `not_found` for a malformed id.
 pub(super) fn id<T: FromStr>(text: &str, what: &str) -> Result<T, Error> {
-    let unknown = |_| Error::new(ErrorCode::NotFound, format!("There is no such {what}."));
+    let unknown = |_| Error::new(ErrorCode::NotFound, format!("The {what} does not exist."));
     text.parse().map_err(unknown)
 }

@@ -66,7 +66,7 @@ async fn list_batches(
 /// Returns a batch of any account.
 #[utoipa::path(
     get, path = "/admin/v1/batches/{id}", tag = "Batches", operation_id = "get_batch",
-    params(("id" = String, Path, description = "The batch.")),
+    params(("id" = String, Path, description = "Id of the batch.")),
     responses((status = 200, body = BatchView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -75,7 +75,7 @@ async fn get_batch(
     State(api): State<AdminApi>,
     Path(id): Path<String>,
 ) -> Result<Json<BatchView>, ApiError> {
-    let id = batch_id(&id).map_err(|()| Error::new(ErrorCode::NotFound, "There is no such batch."))?;
+    let id = batch_id(&id).map_err(|()| Error::new(ErrorCode::NotFound, "The batch does not exist."))?;
     Ok(Json(api.perform(&operator, ShowBatch { id }).await?))
 }
 

@@ -37,7 +37,7 @@ const AMOUNT: &str = "credits above 0 with at most nine decimals, as a string su
 /// Returns the available credits of an account, and those held by running calls.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/balance", tag = "Credits", operation_id = "get_balance",
-    params(("id" = String, Path, description = "The account.")),
+    params(("id" = String, Path, description = "Id of the account.")),
     responses((status = 200, body = BalanceView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -56,14 +56,14 @@ async fn get_balance(
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct GrantsQuery {
-    /// Whether to include used-up grants.
+    /// Whether to include grants and refunds without remaining credits (default: false).
     all: bool,
 }
 
 /// Lists grants and refunds with their remaining credits, in spending order.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/grants", tag = "Credits", operation_id = "list_grants",
-    params(("id" = String, Path, description = "The account."), GrantsQuery),
+    params(("id" = String, Path, description = "Id of the account."), GrantsQuery),
     responses((status = 200, body = List<LotView>), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -109,13 +109,13 @@ impl Read for NewGrant {
     fn read(members: &mut Members) -> Result<Self, Error> {
         let granted = |kind: &str| LotKind::parse(kind).filter(|kind| *kind != LotKind::Refund);
         Ok(Self {
-            id: members.optional("id", "a text of at most 200 characters")?,
+            id: members.optional("id", "a string of at most 200 characters")?,
             amount: members.required("amount", AMOUNT)?,
             kind: members.word("kind", "'purchase' or 'promotion'", granted)?,
             priority: members.optional("priority", "a whole number from 0 to 255")?,
-            expires_in_days: members.optional("expires_in_days", "a whole number of days")?,
+            expires_in_days: members.optional("expires_in_days", "a whole number from 1 to 36500")?,
             expires_at: members.instant("expires_at")?,
-            note: members.optional("note", "a text of at most 200 characters")?,
+            note: members.optional("note", "a string of at most 200 characters")?,
         })
     }
 }
@@ -137,7 +137,7 @@ impl From<NewGrant> for GrantParams {
 /// Grants credits to an account.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/grants", tag = "Credits", operation_id = "create_grant",
-    params(("id" = String, Path, description = "The account.")), request_body = NewGrant,
+    params(("id" = String, Path, description = "Id of the account.")), request_body = NewGrant,
     responses((status = 200, body = GrantedView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -158,7 +158,7 @@ async fn create_grant(
 /// purchase. Credits that running calls hold are not withdrawn.
 #[utoipa::path(
     post, path = "/admin/v1/grants/{id}/withdraw", tag = "Credits", operation_id = "withdraw_grant",
-    params(("id" = String, Path, description = "The grant.")),
+    params(("id" = String, Path, description = "Id of the grant.")),
     responses((status = 200, body = WithdrawalView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -184,7 +184,7 @@ struct NewRefund {
     amount: Option<Credits>,
     /// Note for operators (at most 200 characters).
     reason: Option<String>,
-    /// Idempotency key of this refund (default: derived from the amount).
+    /// Idempotency key of this refund, at most 200 characters (default: derived from the amount).
     key: Option<String>,
 }
 
@@ -193,8 +193,8 @@ impl Read for NewRefund {
         Ok(Self {
             request_id: members.required("request_id", "the call's `x-request-id`")?,
             amount: members.optional("amount", AMOUNT)?,
-            reason: members.optional("reason", "a text of at most 200 characters")?,
-            key: members.optional("key", "a text of at most 200 characters")?,
+            reason: members.optional("reason", "a string of at most 200 characters")?,
+            key: members.optional("key", "a string of at most 200 characters")?,
         })
     }
 }
@@ -203,7 +203,7 @@ impl Read for NewRefund {
 /// that week is open.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/refunds", tag = "Credits", operation_id = "create_refund",
-    params(("id" = String, Path, description = "The account.")), request_body = NewRefund,
+    params(("id" = String, Path, description = "Id of the account.")), request_body = NewRefund,
     responses((status = 200, body = RefundView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -243,7 +243,7 @@ struct UsageQuery {
 /// Lists the usage rows of an account, newest first. They contain no text of prompts or responses.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/usage", tag = "Credits", operation_id = "list_usage",
-    params(("id" = String, Path, description = "The account."), UsageQuery),
+    params(("id" = String, Path, description = "Id of the account."), UsageQuery),
     responses((status = 200, body = List<UsageView>), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -278,7 +278,7 @@ struct StatementQuery {
 /// Returns the statement of an account for one month: opening balance, movements, closing balance.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/statement", tag = "Credits", operation_id = "get_statement",
-    params(("id" = String, Path, description = "The account."), StatementQuery),
+    params(("id" = String, Path, description = "Id of the account."), StatementQuery),
     responses((status = 200, body = StatementView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]

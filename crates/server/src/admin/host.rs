@@ -22,7 +22,7 @@ pub(crate) async fn check(State(names): State<Names>, request: Request, next: Ne
     if is_expected(request.headers(), &names) {
         return next.run(request).await;
     }
-    let message = "Host name not allowed. Use an IP address, 'localhost' or a name in 'server.admin_hosts'.";
+    let message = "The 'Host' header must be an IP address, 'localhost' or a name in 'server.admin_hosts'.";
     let error = Error::new(ErrorCode::PermissionDenied, message).with_param("Host");
     let mut response = ApiError(error).into_response();
     *response.status_mut() = StatusCode::MISDIRECTED_REQUEST;

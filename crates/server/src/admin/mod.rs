@@ -97,7 +97,7 @@ impl AdminApi {
     modifiers(&Token),
     tags(
         (name = "Accounts", description = "Accounts, their limits and keys"),
-        (name = "Credits", description = "Balances, grants, refunds, sales, usage and the ledger"),
+        (name = "Credits", description = "Balances, grants, refunds, top-ups, alerts, usage and the ledger"),
         (name = "Plans", description = "Plans and subscriptions"),
         (name = "Prices", description = "Current prices and their history"),
         (name = "Providers", description = "Providers, their health, and models"),
@@ -170,6 +170,6 @@ async fn in_request_layer(
 }
 
 async fn nothing() -> ApiError {
-    let message = "There is no such path. GET /admin/openapi.json describes the paths of the admin API.";
+    let message = "Unknown path. GET /admin/openapi.json lists the paths of the admin API.";
     ApiError(Error::new(ErrorCode::NotFound, message))
 }

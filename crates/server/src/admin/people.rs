@@ -65,7 +65,7 @@ struct NewAdmin {
 impl Read for NewAdmin {
     fn read(members: &mut Members) -> Result<Self, Error> {
         Ok(Self {
-            name: members.required("name", "a name of 1 to 64 characters")?,
+            name: members.required("name", "a string of 1 to 64 characters")?,
             role: members.required("role", "'viewer', 'support', 'billing' or 'owner'")?,
         })
     }
@@ -89,7 +89,7 @@ async fn create_admin(
 /// Revokes an administrator permanently, with immediate effect on every node.
 #[utoipa::path(
     delete, path = "/admin/v1/admins/{id}", tag = "People", operation_id = "revoke_admin",
-    params(("id" = String, Path, description = "The administrator.")),
+    params(("id" = String, Path, description = "Id of the administrator.")),
     responses((status = 200, body = AdminView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -114,7 +114,7 @@ struct AuditQuery {
     actor: Option<String>,
     /// Only entries with this action, such as `credits.grant`.
     action: Option<String>,
-    /// Only entries at or after this time: RFC 3339 (`2026-11-20T00:00:00Z`) or a date
+    /// Only entries at or after this time: RFC 3339 (`2026-11-20T00:00:00Z`) or a date in UTC
     /// (`2026-11-20`).
     since: Option<String>,
     /// Maximum number of entries per page, 1 to 100 (default: 20).
@@ -151,7 +151,7 @@ async fn list_audit_log(
 /// Lists the members of an account.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/members", tag = "People", operation_id = "list_members",
-    params(("id" = String, Path, description = "The account.")),
+    params(("id" = String, Path, description = "Id of the account.")),
     responses((status = 200, body = List<MemberView>), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -188,7 +188,7 @@ const MEMBER_ROLES: &str = "'owner', 'admin', 'member' or 'viewer'";
 /// Adds a member to an account.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/members", tag = "People", operation_id = "add_member",
-    params(("id" = String, Path, description = "The account.")), request_body = NewMember,
+    params(("id" = String, Path, description = "Id of the account.")), request_body = NewMember,
     responses((status = 200, body = MemberView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -220,10 +220,10 @@ impl Read for MemberPatch {
     }
 }
 
-/// Changes the role of a member. An account always has at least one owner.
+/// Changes the role of a member. The last owner of an account cannot be demoted.
 #[utoipa::path(
     patch, path = "/admin/v1/accounts/{id}/members/{member}", tag = "People", operation_id = "change_member",
-    params(("id" = String, Path, description = "The account."), ("member" = String, Path, description = "The member.")),
+    params(("id" = String, Path, description = "Id of the account."), ("member" = String, Path, description = "Id of the member.")),
     request_body = MemberPatch,
     responses((status = 200, body = MemberView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
@@ -245,7 +245,7 @@ async fn change_member(
 /// Removes a member from an account. The last owner cannot be removed.
 #[utoipa::path(
     delete, path = "/admin/v1/accounts/{id}/members/{member}", tag = "People", operation_id = "remove_member",
-    params(("id" = String, Path, description = "The account."), ("member" = String, Path, description = "The member.")),
+    params(("id" = String, Path, description = "Id of the account."), ("member" = String, Path, description = "Id of the member.")),
     responses((status = 200, body = MemberView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]

@@ -16,7 +16,8 @@ pub(super) fn routes() -> OpenApiRouter<AdminApi> {
     OpenApiRouter::new().routes(routes!(list_providers))
 }
 
-/// Lists providers with their models and the health of each. Each node reports its own calls.
+/// Lists providers with their models. The health of a model reflects only the calls of the node
+/// that responds.
 #[utoipa::path(
     get, path = "/admin/v1/providers", tag = "Providers", operation_id = "list_providers",
     responses((status = 200, body = List<ProviderView>), (status = "default", body = ErrorBody)),

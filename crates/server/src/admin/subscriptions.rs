@@ -48,7 +48,7 @@ async fn list_plans(
 /// Lists the subscriptions of an account, newest first.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/subscriptions", tag = "Plans", operation_id = "list_subscriptions",
-    params(("id" = String, Path, description = "The account.")),
+    params(("id" = String, Path, description = "Id of the account.")),
     responses((status = 200, body = List<SubscriptionView>), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -66,10 +66,10 @@ async fn list_subscriptions(
 /// A plan and the length of its periods, for a subscription.
 #[derive(Debug, ToSchema)]
 struct NewSubscription {
-    /// Name of the plan.
+    /// Name of the plan, as listed by `GET /admin/v1/plans`.
     plan: String,
-    /// `monthly` or `yearly` (default: the plan's). A year of a monthly plan costs
-    /// twelve times the monthly price.
+    /// Billing period: `monthly` or `yearly` (default: the plan's). A year of a monthly plan costs
+    /// twelve times the monthly price. A yearly plan has no monthly period.
     cadence: Option<String>,
 }
 
@@ -82,10 +82,11 @@ impl Read for NewSubscription {
     }
 }
 
-/// Subscribes an account to a plan. The first period is paid immediately.
+/// Subscribes an account to a plan. Charges the first period to the account's credits immediately,
+/// unless the payment provider bills the plan.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/subscriptions", tag = "Plans", operation_id = "create_subscription",
-    params(("id" = String, Path, description = "The account.")), request_body = NewSubscription,
+    params(("id" = String, Path, description = "Id of the account.")), request_body = NewSubscription,
     responses((status = 200, body = SubscriptionView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -106,18 +107,18 @@ async fn create_subscription(
 /// The checkout page of a plan.
 #[derive(Debug, Serialize, ToSchema)]
 struct OpenedSubscription {
-    /// Id of the subscription. It starts when the page is paid.
+    /// Id of the subscription. The subscription starts when the payer pays on the checkout page.
     #[schema(value_type = String)]
     id: SubscriptionId,
     /// URL of the checkout page, for the payer.
     url: String,
 }
 
-/// Creates a checkout page for a provider-billed plan. Earlier checkout pages of the account become
-/// invalid.
+/// Creates a checkout page for a plan that the payment provider bills. Earlier checkout pages of
+/// the account for plans become invalid.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/subscriptions/open", tag = "Plans", operation_id = "open_subscription",
-    params(("id" = String, Path, description = "The account.")), request_body = NewSubscription,
+    params(("id" = String, Path, description = "Id of the account.")), request_body = NewSubscription,
     responses((status = 200, body = OpenedSubscription), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -142,7 +143,7 @@ async fn open_subscription(
 /// Returns a subscription with its events.
 #[utoipa::path(
     get, path = "/admin/v1/subscriptions/{id}", tag = "Plans", operation_id = "get_subscription",
-    params(("id" = String, Path, description = "The subscription.")),
+    params(("id" = String, Path, description = "Id of the subscription.")),
     responses((status = 200, body = SubscriptionView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -173,7 +174,7 @@ async fn change(
 /// plan cancels a scheduled change.
 #[utoipa::path(
     post, path = "/admin/v1/subscriptions/{id}/change-plan", tag = "Plans", operation_id = "change_plan",
-    params(("id" = String, Path, description = "The subscription.")), request_body = NewSubscription,
+    params(("id" = String, Path, description = "Id of the subscription.")), request_body = NewSubscription,
     responses((status = 200, body = SubscriptionView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -194,7 +195,7 @@ async fn change_plan(
 /// Cancels a subscription at the end of the paid period.
 #[utoipa::path(
     post, path = "/admin/v1/subscriptions/{id}/cancel", tag = "Plans", operation_id = "cancel_subscription",
-    params(("id" = String, Path, description = "The subscription.")),
+    params(("id" = String, Path, description = "Id of the subscription.")),
     responses((status = 200, body = SubscriptionView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -209,7 +210,7 @@ async fn cancel_subscription(
 /// Resumes a subscription that is scheduled for cancellation.
 #[utoipa::path(
     post, path = "/admin/v1/subscriptions/{id}/resume", tag = "Plans", operation_id = "resume_subscription",
-    params(("id" = String, Path, description = "The subscription.")),
+    params(("id" = String, Path, description = "Id of the subscription.")),
     responses((status = 200, body = SubscriptionView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -221,10 +222,11 @@ async fn resume_subscription(
     change(&api, &operator, &subscription, SubscriptionAction::Resume).await
 }
 
-/// Charges the next period of a subscription now.
+/// Renews a subscription for the next period now. Charges the period to the account's credits,
+/// unless the payment provider bills the plan.
 #[utoipa::path(
     post, path = "/admin/v1/subscriptions/{id}/renew", tag = "Plans", operation_id = "renew_subscription",
-    params(("id" = String, Path, description = "The subscription.")),
+    params(("id" = String, Path, description = "Id of the subscription.")),
     responses((status = 200, body = SubscriptionView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]

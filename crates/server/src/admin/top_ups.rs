@@ -94,7 +94,7 @@ struct CreatedTopUp {
 /// the payment.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/top-ups", tag = "Credits", operation_id = "create_top_up",
-    params(("id" = String, Path, description = "The account.")), request_body = NewTopUp,
+    params(("id" = String, Path, description = "Id of the account.")), request_body = NewTopUp,
     responses((status = 200, body = CreatedTopUp), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -121,10 +121,10 @@ struct Portal {
     url: String,
 }
 
-/// Creates a page with the account's receipts and cards.
+/// Creates a portal page of the payment provider, with the account's receipts and cards.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/top-ups/portal", tag = "Credits", operation_id = "open_portal",
-    params(("id" = String, Path, description = "The account.")),
+    params(("id" = String, Path, description = "Id of the account.")),
     responses((status = 200, body = Portal), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -142,7 +142,7 @@ async fn open_portal(
 /// Returns the automatic top-up of an account.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/auto-top-up", tag = "Credits", operation_id = "get_auto_top_up",
-    params(("id" = String, Path, description = "The account.")),
+    params(("id" = String, Path, description = "Id of the account.")),
     responses((status = 200, body = AutoView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -161,14 +161,16 @@ async fn get_auto_top_up(
 /// An automatic top-up. It charges the first saved payment method that the payment provider lists.
 #[derive(Debug, ToSchema)]
 struct NewAutoTopUp {
-    /// Threshold in credits. A top-up starts when the available credits, without plan allowances,
-    /// are below it.
+    /// Threshold in credits, above 0. A top-up starts when the available credits, without plan
+    /// allowances, are below the threshold.
     #[schema(value_type = String)]
     below: Credits,
-    /// Number of credits that each automatic top-up buys.
+    /// Number of credits that each automatic top-up buys, from `payments.min_amount` to
+    /// `payments.max_amount`.
     #[schema(value_type = String)]
     amount: Credits,
-    /// Maximum number of credits that automatic top-ups buy per calendar month (UTC).
+    /// Maximum number of credits that automatic top-ups buy per calendar month (UTC), at least
+    /// `amount`.
     #[schema(value_type = String)]
     monthly_limit: Credits,
 }
@@ -187,7 +189,7 @@ impl Read for NewAutoTopUp {
 /// top-ups pause until they are set again.
 #[utoipa::path(
     put, path = "/admin/v1/accounts/{id}/auto-top-up", tag = "Credits", operation_id = "set_auto_top_up",
-    params(("id" = String, Path, description = "The account.")), request_body = NewAutoTopUp,
+    params(("id" = String, Path, description = "Id of the account.")), request_body = NewAutoTopUp,
     responses((status = 200, body = AutoView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -209,7 +211,7 @@ async fn set_auto_top_up(
 /// Disables the automatic top-up of an account.
 #[utoipa::path(
     delete, path = "/admin/v1/accounts/{id}/auto-top-up", tag = "Credits", operation_id = "remove_auto_top_up",
-    params(("id" = String, Path, description = "The account.")),
+    params(("id" = String, Path, description = "Id of the account.")),
     responses((status = 200, body = Done), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]

@@ -63,7 +63,7 @@ impl Config {
             return Some(UnusedKey {
                 variable,
                 reason: format!(
-                    "contains a key of this gateway (it starts with {prefix}), which is never sent to a provider: {preset} is not enabled"
+                    "contains a key of this gateway (the value starts with {prefix}), which is never sent to a provider: {preset} is not enabled"
                 ),
                 remedy: format!("set {variable} to a key of the provider, or unset it"),
             });

@@ -74,9 +74,7 @@ fn unquoted(message: &str, written: Option<&str>) -> Option<String> {
         text.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c)) && !text.contains('\n')
     };
     let number = written.filter(is_number).unwrap_or(number);
-    Some(format!(
-        "must be a string, so that no digit is rounded: write \"{number}\""
-    ))
+    Some(format!("must be a string, not a number: write \"{number}\""))
 }
 
 /// Rewrites serde's messages about values of the wrong type and about unknown words. `None` for

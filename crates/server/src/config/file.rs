@@ -546,7 +546,7 @@ impl TryFrom<String> for DisconnectSetting {
         match name.as_str() {
             "stop" => Ok(DisconnectSetting::Stop),
             "drain" => Ok(DisconnectSetting::Drain),
-            other => Err(format!("must be \"stop\" or \"drain\", not '{other}'")),
+            other => Err(format!("must be \"stop\" or \"drain\", not \"{other}\"")),
         }
     }
 }

@@ -230,7 +230,7 @@ impl Config {
             None => Ok(secret.to_owned().into()),
             Some(prefix) => {
                 let message = format!(
-                    "contains a key of this gateway (it starts with {prefix}), which is never sent elsewhere: use a key of the other service"
+                    "contains a key of this gateway (the value starts with {prefix}), which is never sent to another service: use a key of that service"
                 );
                 Err(ConfigError::new(place(), message))
             }
@@ -318,7 +318,9 @@ fn address(place: &str, text: &str) -> Result<SocketAddr, ConfigError> {
     text.parse().map_err(|_| {
         let message = match text.parse::<u16>() {
             Ok(port) => format!("'{text}' is a port without an address: write \"127.0.0.1:{port}\""),
-            Err(_) => format!("'{text}' is not an address: write \"127.0.0.1:8080\" or \"[::1]:8080\""),
+            Err(_) => format!(
+                "'{text}' is not an IP address with a port: write \"127.0.0.1:8080\" or \"[::1]:8080\""
+            ),
         };
         ConfigError::new(place, message)
     })
@@ -396,7 +398,10 @@ fn check_plans(plans: &PlansSection) -> Result<(), ConfigError> {
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         if !plain || !(1..=32).contains(&name.len()) {
-            return fault("", "must be 1 to 32 lowercase letters, digits and hyphens");
+            return fault(
+                "",
+                "the name must be 1 to 32 lowercase letters, digits and hyphens",
+            );
         }
         for (key, amount) in [("price", plan.price), ("allowance", plan.allowance)] {
             if amount < Credits::ZERO || Credits::from_whole(MAX_PLAN_CREDITS).is_some_and(|max| amount > max)
@@ -407,7 +412,7 @@ fn check_plans(plans: &PlansSection) -> Result<(), ConfigError> {
         if plan.models.is_empty() || plan.models.iter().any(String::is_empty) {
             return fault(
                 "models",
-                "must contain a pattern, such as \"provider/*\", or \"*\" for all models",
+                "must contain at least one pattern, such as \"provider/*\" or \"*\" for all models, and no empty pattern",
             );
         }
     }
@@ -418,11 +423,12 @@ fn check_plans(plans: &PlansSection) -> Result<(), ConfigError> {
 fn redis_url(section: &RedisSection, storage: &StorageUrl) -> Result<Option<SecretString>, ConfigError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
     if !(1..=64).contains(&section.prefix.len()) || !section.prefix.chars().all(plain) {
-        let message = "must be 1 to 64 letters, digits and -_.: such as \"tollgate\"";
+        let message = "must be 1 to 64 letters, digits and any of - _ . : (such as \"tollgate\")";
         return Err(ConfigError::new("redis.prefix", message));
     }
     if !(1..=MAX_REDIS_TIMEOUT_MS).contains(&section.timeout_ms) {
-        let message = format!("must be 1 to {MAX_REDIS_TIMEOUT_MS}, because requests wait for it");
+        let message =
+            format!("must be 1 to {MAX_REDIS_TIMEOUT_MS} milliseconds, because requests wait for Redis");
         return Err(ConfigError::new("redis.timeout_ms", message));
     }
     let Some(url) = &section.url else {
@@ -448,7 +454,7 @@ fn check_slug(slug: &str) -> Result<(), ConfigError> {
     }
     Err(ConfigError::new(
         "service.slug",
-        "must be 1 to 32 lowercase letters, digits and inner hyphens, such as \"acme\"",
+        "must be 1 to 32 lowercase letters, digits and inner hyphens, such as \"acme\", and not \"test\"",
     ))
 }
 

@@ -45,12 +45,12 @@ pub async fn serve(listener: UnixListener, operations: Arc<Operations>, tasks: T
                 let operations = operations.clone();
                 tasks.spawn(async move {
                     if let Err(error) = answer(stream, &operations).await {
-                        tracing::debug!(%error, "connection of a command failed");
+                        tracing::debug!(%error, "a connection to the command socket failed");
                     }
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept on the command socket");
+                tracing::warn!(%error, "cannot accept a connection on the command socket");
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;
             }
         }

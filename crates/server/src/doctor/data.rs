@@ -123,7 +123,7 @@ pub fn shared_secret(config: &Config) -> Option<Finding> {
         (None, None) => return None,
     };
     if let Err(error) = secrets::pepper(config) {
-        let remedy = "set a secret of at least 32 characters, the same on every node: openssl rand -hex 32";
+        let remedy = "set a secret of at least 32 characters, the same on every node; `openssl rand -hex 32` generates one";
         return Some(Finding::fault("secrets", cause::chain(&error), remedy));
     }
     let file = service
@@ -153,7 +153,7 @@ fn from_the_future(data: &Path, now: Timestamp) -> Option<Finding> {
     Some(Finding::fault(
         "clock",
         format!(
-            "{} has a modification time in the future: the clock was set back",
+            "{} has a modification time in the future: the clock was probably set back",
             ahead.path().display()
         ),
         "set the clock (timedatectl set-ntp true): rate limits and key expiry depend on it",

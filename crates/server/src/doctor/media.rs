@@ -19,7 +19,7 @@ pub async fn check(config: &Config) -> Finding {
             return Finding::note(
                 SUBJECT,
                 format!("{} does not exist yet", config.data.join(media::FOLDER).display()),
-                "the first object creates it",
+                "the gateway creates it when it stores the first object",
             );
         }
         MediaStoreSetting::Files => (
@@ -34,13 +34,13 @@ pub async fn check(config: &Config) -> Finding {
     match probe_store(config).await {
         Err(error) => Finding::fault(
             SUBJECT,
-            format!("cannot store an object in {place}: {error:#}"),
+            format!("cannot store, read and delete an object in {place}: {error:#}"),
             remedy,
         ),
         Ok(()) if is_local_to_node(config) => Finding::note(
             SUBJECT,
-            format!("objects can be stored in {place}, but other nodes cannot read them"),
-            "set media.store = \"s3\" before you start a second node",
+            format!("objects can be stored in {place}, which other nodes may not share"),
+            "share the directory between all nodes, or set media.store = \"s3\" before you start a second node",
         ),
         Ok(()) => Finding::fine(SUBJECT, format!("objects can be stored in {place}")),
     }
@@ -53,7 +53,7 @@ pub fn programs() -> Finding {
     if missing.is_empty() {
         return Finding::fine(
             SUBJECT,
-            "the programs for video and speech and the font of captions are installed",
+            "the programs for video and speech and the font for captions are installed",
         );
     }
     let names: Vec<&str> = missing.iter().map(|one| one.name).collect();
@@ -68,7 +68,7 @@ pub fn programs() -> Finding {
 async fn probe_store(config: &Config) -> anyhow::Result<()> {
     let store = media::open_plain(config)?;
     let mut object = [0_u8; 16];
-    getrandom::fill(&mut object).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
+    getrandom::fill(&mut object).map_err(|error| anyhow::anyhow!("cannot obtain random bytes: {error}"))?;
     let key = BlobKey {
         // No account has this id.
         account: AccountId::from_u128(0),

@@ -30,7 +30,7 @@ pub fn check(config: &Config, snapshot: &Snapshot, listing: &[ProviderListing]) 
 pub fn counted(snapshot: &Snapshot) -> Finding {
     let real = snapshot.models().iter().filter(|model| !model.simulated).count();
     let simulated = snapshot.models().len() - real;
-    let detail = format!("{real} provider models and {simulated} simulator models can be called");
+    let detail = format!("callable models: {real} of providers and {simulated} of the simulator");
     if real > 0 {
         return Finding::fine("models", detail);
     }
@@ -67,7 +67,7 @@ fn unlimited(snapshot: &Snapshot) -> Option<Finding> {
         Finding::note(
             "models",
             format!(
-                "{} priced models have no known limits, so a call without an output cap returns at most {FALLBACK_OUTPUT_CAP} tokens: {}",
+                "priced models without known limits: {} ({}); a call without an output cap returns at most {FALLBACK_OUTPUT_CAP} tokens",
                 names.len(),
                 shown(&names)
             ),

@@ -38,13 +38,13 @@ pub async fn listener(config: &Config, served: bool) -> Finding {
                 return Finding::fault(
                     what,
                     format!("the gateway at {address} reports that it is not ready"),
-                    "it is stopping, or its storage does not answer; check its log",
+                    "it is stopping, its storage does not answer, or a component failed; check its log",
                 );
             }
             Some(Readiness::Another) => {
                 return Finding::fault(
                     what,
-                    format!("another program listens on {address}"),
+                    format!("the program that listens on {address} does not answer as a gateway"),
                     "stop that program, or choose another address with --listen ADDR or server.listen",
                 );
             }
@@ -83,7 +83,7 @@ pub fn admin(config: &Config, is_servers: bool) -> Finding {
         Err(error) if error.kind() == ErrorKind::AddrInUse => Finding::note(
             "admin address",
             format!("{address} is in use by another process"),
-            "a start uses a free port and prints it; for a fixed port set server.admin",
+            "`tollgate serve` uses a free port instead and logs it; for a fixed port set server.admin",
         ),
         Err(error) => Finding::fault(
             "admin address",

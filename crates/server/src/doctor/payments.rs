@@ -28,7 +28,7 @@ pub async fn check(config: &Config) -> Option<Finding> {
         Err(error) if error.is_transient => Finding::fault(
             SUBJECT,
             format!("{name} cannot be reached: {error}"),
-            "check the network of this machine and payments.base_url; credits cannot be sold until then",
+            "check the network of this machine and payments.base_url; credits cannot be sold while the payment provider is unreachable",
         ),
         Err(error) => Finding::fault(
             SUBJECT,

@@ -166,7 +166,7 @@ fn reached(config: &Config, listing: &ProviderListing) -> Finding {
         (UpstreamCause::Connect, _) => Finding::fault(
             what,
             format!("{} cannot be reached: {}", origin.words(), error.detail),
-            format!("check {block}.base_url, that the server is running, and the firewall"),
+            format!("check {block}.base_url and the firewall, and that the server is running"),
         ),
         (UpstreamCause::Timeout, _) => Finding::fault(
             what,
@@ -185,12 +185,12 @@ fn reached(config: &Config, listing: &ProviderListing) -> Finding {
                 origin.words()
             ),
             format!(
-                "if calls fail too, check the path of {block}.base_url; otherwise list its models in [models] blocks"
+                "if calls fail too, check the path of {block}.base_url; otherwise list the provider's models in [models] blocks"
             ),
         ),
         _ => Finding::fault(
             what,
-            format!("{} sends an invalid response: {error}", origin.words()),
+            format!("{} does not send a valid model list: {error}", origin.words()),
             format!("check that {block}.base_url is the API and not a web page or a proxy"),
         ),
     }
@@ -310,7 +310,7 @@ impl Origin<'_> {
             ),
             Origin::Block(None) | Origin::Found => {
                 format!(
-                    "set providers.{name}.api_key_env to the variable, or .api_key_file to the file, of a valid key"
+                    "set providers.{name}.api_key_env to a variable that contains a valid key, or .api_key_file to a file that contains one"
                 )
             }
         }

@@ -45,8 +45,8 @@ pub async fn check(config: &Config, served: bool) -> Finding {
                 Ok(ahead) if ahead.unsigned_abs() > MAX_CLOCK_AHEAD_MICROS => Finding::note(
                     what,
                     format!(
-                        "this machine's clock is {} s ahead of the database, whose time the gateway uses",
-                        ahead / 1_000_000
+                        "this machine's clock differs by {} s from that of the database, whose time the gateway uses",
+                        ahead.unsigned_abs() / 1_000_000
                     ),
                     "set the clock (timedatectl set-ntp true): certificates and logs depend on it",
                 ),

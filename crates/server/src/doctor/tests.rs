@@ -357,8 +357,8 @@ fn models_without_a_price_and_targets_that_lead_nowhere_are_noted() {
     assert_eq!(
         details,
         [
-            "1 provider models and 0 simulator models can be called",
-            "1 priced models have no known limits, so a call without an output cap returns at most 4096 tokens: acme/large",
+            "callable models: 1 of providers and 0 of the simulator",
+            "priced models without known limits: 1 (acme/large); a call without an output cap returns at most 4096 tokens",
             "models without a price are not offered: small",
             "the provider does not list these targets of [models] blocks: lagre",
         ]

@@ -180,13 +180,13 @@ const HEADERS: &[(&str, On, bool, &str)] = &[
         "x-ratelimit-limit-requests",
         On::Every,
         true,
-        "Requests per minute of the account. Sent once the key is recognised.",
+        "Maximum number of requests per minute of the account. Present once the API key is authenticated.",
     ),
     (
         "x-ratelimit-remaining-requests",
         On::Every,
         true,
-        "Requests that remain of the limit per minute.",
+        "Number of requests that remain before the limit per minute is reached.",
     ),
     (
         "x-ratelimit-reset-requests",
@@ -198,13 +198,13 @@ const HEADERS: &[(&str, On, bool, &str)] = &[
         "x-ratelimit-limit-tokens",
         On::Work,
         true,
-        "Tokens per minute of the account.",
+        "Maximum number of tokens per minute of the account.",
     ),
     (
         "x-ratelimit-remaining-tokens",
         On::Work,
         true,
-        "Tokens that remain of the limit per minute, without those reserved by running calls.",
+        "Number of tokens that remain before the limit per minute is reached. Tokens reserved by running calls count as used.",
     ),
     (
         "x-ratelimit-reset-tokens",
@@ -265,7 +265,7 @@ const HEADERS: &[(&str, On, bool, &str)] = &[
         "x-should-retry",
         On::Failure,
         false,
-        "`false` if a retry of the same request would fail again.",
+        "`false` if a retry of the same request would fail again; otherwise absent.",
     ),
 ];
 
@@ -549,7 +549,7 @@ fn describe_answer(response: &mut Response, status: &str) {
         response.description = "An error; `code` identifies it.".to_owned();
     }
     if status == "200" && response.description.is_empty() {
-        response.description = "The result.".to_owned();
+        response.description = "The request succeeded. The body contains the result.".to_owned();
     }
 }
 

@@ -98,7 +98,7 @@ fn case(line: usize, text: &str, target: &EvaluationTarget) -> Result<Case, Stri
         Some(Value::Object(truth)) if !truth.is_empty() => truth,
         _ => {
             return Err(
-                "'truth' is missing; add an object with the correct answers by question id".to_owned(),
+                "'truth' must be an object with at least one correct answer by question id".to_owned(),
             );
         }
     };
@@ -161,7 +161,7 @@ fn expected_answer(question: &Question, value: &Value) -> Result<ExpectedAnswer,
             let place = place.filter(|place| *place < levels.len());
             let max_level = levels.len().saturating_sub(1);
             Ok(ExpectedAnswer::Option(place.ok_or_else(|| {
-                format!("the level {level} must be from 0 to {max_level}")
+                format!("the level {level} must be a whole number from 0 to {max_level}")
             })?))
         }
         (Value::Object(shares), _) => soft(shares, &names),

@@ -209,5 +209,7 @@ fn refused(answer: &GatewayAnswer) -> CaseError {
 }
 
 fn unexpected_body(status: u16) -> String {
-    format!("status {status} with an unexpected body; set the address of a gateway with --url")
+    format!(
+        "the server returned status {status} with an unexpected body; set the address of a gateway with --url"
+    )
 }

@@ -13,7 +13,7 @@ pub enum Admins {
         after_help = "Examples:\n  tollgate admins create jo --role support\n  tollgate admins create jo@example.com --role viewer --json\n\nUse the token with the admin API: curl -H \"Authorization: Bearer TOKEN\" http://127.0.0.1:9464/admin/v1/accounts"
     )]
     Create {
-        /// Name in the audit log: lower-case letters, digits and . _ @ -
+        /// Name in the audit log (1–64 characters): lower-case letters, digits and . _ @ -
         name: String,
         /// Role of the administrator.
         #[arg(long, value_enum)]
@@ -35,7 +35,7 @@ pub enum Admins {
 /// Role of an administrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AdminRole {
-    /// Read-only access to the admin API.
+    /// Read-only access, except to low-balance alerts.
     Viewer,
     /// Read; suspend accounts, manage keys, set limits.
     Support,
@@ -60,7 +60,7 @@ impl AdminRole {
 /// Subcommands of `tollgate audit`.
 #[derive(Debug, Subcommand)]
 pub enum Audit {
-    /// List changes and refused changes, newest first.
+    /// List the entries of the audit log (changes and refused changes), newest first.
     #[command(
         after_help = "Examples:\n  tollgate audit list --limit 20\n  tollgate audit list --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --since 2026-11-01\n  tollgate audit list --actor cli --action credits.grant --json"
     )]
@@ -83,7 +83,7 @@ pub struct AuditQuery {
     /// Changes at or after this time: RFC 3339, or a date in UTC.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub since: Option<Timestamp>,
-    /// Maximum number of entries to list.
+    /// Maximum number of entries to list, 1–1000.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..=1000))]
     pub limit: u32,
 }
@@ -93,7 +93,7 @@ pub struct AuditQuery {
 pub enum Providers {
     /// List the providers of a running server, one line per model.
     #[command(
-        after_help = "Examples:\n  tollgate providers list\n  tollgate providers list --json\n\nNeeds a running server. With PostgreSQL, query each node with GET /admin/v1/providers."
+        after_help = "Examples:\n  tollgate providers list\n  tollgate providers list --json\n\nThe command needs a running server. With PostgreSQL, query each node with GET /admin/v1/providers."
     )]
     List,
 }
@@ -116,7 +116,7 @@ pub enum Prices {
     /// zero. --force makes the prices in the settings current, so that the next start or reload
     /// accepts them.
     #[command(
-        after_help = "Examples:\n  tollgate prices check\n  tollgate prices check --force\n\nExit code 3 when a price changes more than tenfold and --force is not set."
+        after_help = "Examples:\n  tollgate prices check\n  tollgate prices check --force\n\nExit code 3 when a start or reload would refuse the prices and --force is not set."
     )]
     Check {
         /// Accept the prices in the settings.
@@ -138,7 +138,7 @@ pub enum Members {
         account: AccountArg,
         /// E-mail address, unique within the account.
         email: String,
-        /// Role of the member.
+        /// Role of the member. Roles are not enforced yet.
         #[arg(long, value_enum)]
         role: MemberRole,
     },
@@ -160,7 +160,7 @@ pub enum Members {
         /// Member id (mem_…).
         #[arg(value_parser = member_id)]
         id: MemberId,
-        /// Role of the member.
+        /// Role of the member. Roles are not enforced yet.
         #[arg(value_enum)]
         role: MemberRole,
     },
@@ -204,11 +204,11 @@ impl MemberRole {
 }
 
 fn admin_id(text: &str) -> Result<AdminId, &'static str> {
-    let advice = "expected an administrator id: adm_ and 32 characters; `tollgate admins list` shows the ids";
+    let advice = "expected an administrator id: adm_ and 32 hex digits; `tollgate admins list` shows the ids";
     text.parse().map_err(|_| advice)
 }
 
 fn member_id(text: &str) -> Result<MemberId, &'static str> {
-    let advice = "expected a member id: mem_ and 32 characters; `tollgate members list ID` shows the ids";
+    let advice = "expected a member id: mem_ and 32 hex digits; `tollgate members list ID` shows the ids";
     text.parse().map_err(|_| advice)
 }

@@ -10,16 +10,17 @@ use super::AccountArg;
 pub enum Alerts {
     /// Set the low-balance alert of an account, delivered by webhook, e-mail, or both.
     #[command(
-        after_help = "Examples:\n  tollgate alerts set acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --webhook https://example.com/hooks/tollgate\n  tollgate alerts set acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --email billing@example.com\n\nThe alert is sent within 30 seconds after the available credits fall below --below. It is not repeated until they have risen above the threshold again. E-mail needs [mail] in the settings."
+        after_help = "Examples:\n  tollgate alerts set acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --webhook https://example.com/hooks/tollgate\n  tollgate alerts set acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --email billing@example.com\n\nAt least one of --webhook and --email is required. The alert is sent within 30 seconds after the available credits fall below --below. The next alert is sent only after the available credits have returned to --below or more. E-mail needs [mail] in the settings."
     )]
     Set {
         /// Account id, or account name if unique.
         #[arg(value_name = "ID|NAME")]
         id: AccountArg,
-        /// Threshold in credits.
+        /// Threshold in credits, above 0.
         #[arg(long, value_name = "CREDITS")]
         below: Credits,
-        /// Webhook URL. It must be public, or allowed by egress.allow.
+        /// Webhook URL, with a public address and port 80 or 443, or an address allowed by
+        /// egress.allow.
         #[arg(long, value_name = "URL")]
         webhook: Option<String>,
         /// Recipient address of alert e-mails.
@@ -43,7 +44,7 @@ pub enum Alerts {
         #[arg(value_name = "ID|NAME")]
         id: AccountArg,
     },
-    /// List the deliveries of an account (last 30 days, newest first).
+    /// List the alert deliveries of an account, newest first: at most 200, of the last 30 days.
     #[command(after_help = "Examples:\n  tollgate alerts list acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --json")]
     List {
         /// Account id, or account name if unique.

@@ -16,7 +16,7 @@ pub enum Batches {
         /// Filter by account (default: all).
         #[arg(long, value_name = "ID|NAME")]
         account: Option<AccountArg>,
-        /// Maximum number of batches to list.
+        /// Maximum number of batches to list, 1–1000.
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = value_parser!(u32).range(1..=1_000))]
         limit: u32,
     },
@@ -38,6 +38,6 @@ fn batch_id(text: &str) -> Result<BatchId, &'static str> {
             .map(|id| BatchId::from_u128(id.as_u128()))
     };
     text.parse().or_else(of_messages).map_err(
-        |_| "expected a batch id: batch_ or msgbatch_ and 32 characters; see `tollgate batches list`",
+        |_| "expected a batch id: batch_ or msgbatch_ and 32 hex digits; see `tollgate batches list`",
     )
 }

@@ -60,13 +60,14 @@ pub struct Eval {
     /// Plot the calibration curve (reliability diagram) and write it to this SVG file.
     #[arg(long, value_name = "OUT.svg")]
     pub svg: Option<PathBuf>,
-    /// Write a request body for POST /v1/decisions/calibrations, with uncorrected probabilities.
+    /// Write a request body for POST /v1/decisions/calibrations, with uncorrected probabilities, to
+    /// this JSON file.
     #[arg(long, value_name = "OUT.json", conflicts_with = "calibration")]
     pub fit: Option<PathBuf>,
-    /// Calibration profile: default, none, or a profile id.
+    /// Calibration profile: default (also if omitted), none, or a profile id.
     #[arg(long, value_name = "PROFILE")]
     pub calibration: Option<String>,
-    /// Number of concurrent requests.
+    /// Number of concurrent requests, 1–64.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub parallel: u8,
     /// Skip the second request with reversed options.

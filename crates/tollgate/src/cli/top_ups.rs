@@ -38,8 +38,8 @@ pub enum TopUps {
     /// Check all balances and run due automatic top-ups now, instead of within 30 seconds.
     #[command(after_help = "Examples:\n  tollgate top-ups fill-up")]
     FillUp,
-    /// Set, show or disable an account's automatic top-up, which charges the card that was used
-    /// last.
+    /// Set, show or disable an account's automatic top-up, which charges the first saved card that
+    /// the payment provider lists.
     #[command(
         after_help = "Examples:\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --add 25 --monthly-limit 200\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --off\n\nThe card is charged within 30 seconds after the available credits fall below --below. After three consecutive failed charges, automatic top-up pauses until it is set again."
     )]
@@ -47,7 +47,7 @@ pub enum TopUps {
         /// Account id, or account name if unique.
         #[arg(value_name = "ID|NAME")]
         id: AccountArg,
-        /// Threshold in credits.
+        /// Threshold in credits, above 0.
         #[arg(long, value_name = "CREDITS", requires_all = ["add", "monthly_limit"])]
         below: Option<Credits>,
         /// Number of credits that each automatic top-up buys.

@@ -123,7 +123,7 @@ pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Fail
             let created = send(config, command, KNOWN_ACCOUNTS)?;
             printer.answer(&created, || format!("{}\n", created.key))?;
             printer.hint(&format!(
-                "This is {}. It is shown once; store it now.",
+                "This is the key with id {}. It is shown once; store it now.",
                 created.id
             ));
         }
@@ -201,7 +201,7 @@ pub fn credits(place: Place, command: Credit, printer: &Printer) -> Result<Exit,
             printer.answer(&refund, || tables::refund(&refund))?;
             if refund.repeated {
                 printer.hint(
-                    "This refund already exists; nothing changed. A second refund of the same amount needs a --key.",
+                    "This refund already exists; nothing changed. To refund the same amount again, pass a new --key.",
                 );
             }
         }
@@ -426,7 +426,7 @@ mod tests {
     #[test]
     fn a_missing_object_is_reported_with_a_hint() {
         let failure = advised(
-            Error::new(ErrorCode::NotFound, "There is no such account."),
+            Error::new(ErrorCode::NotFound, "The account does not exist."),
             KNOWN_ACCOUNTS,
         );
         assert!(

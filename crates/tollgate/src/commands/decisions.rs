@@ -46,7 +46,7 @@ fn eval(command: &Eval, printer: &Printer) -> Result<Exit, Failure> {
     let number = cases.len();
     let requests = if effort.reversed { number * 2 } else { number };
     printer.hint(&format!(
-        "{number} lines, at most {requests} requests. Requests beyond the account's rate limit wait for the next minute."
+        "Lines: {number}; requests: at most {requests}, plus retries after status 429 or 503."
     ));
     let reported = |done: usize| {
         if done * 10 / number != (done - 1) * 10 / number {

@@ -15,7 +15,7 @@ use crate::print::{Printer, receipts};
 
 /// Advice for an unknown call id.
 const KNOWN_CALLS: &str =
-    "`tollgate usage export` lists calls; the `x-request-id` response header has the id.";
+    "`tollgate usage export` lists calls; the `x-request-id` response header contains the request id.";
 /// UTF-8 byte order mark, which some editors and spreadsheets add to a CSV file.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 

@@ -79,7 +79,7 @@ fn show_auto(auto: Option<AutoView>, printer: &Printer) -> Result<(), Failure> {
             .map_or_else(|| "off\n".to_owned(), tables::auto_top_up)
     })?;
     if auto.is_some_and(|auto| auto.failures >= 3) {
-        printer.hint("Paused after three failed charges. Add another card, then set it again.");
+        printer.hint("Automatic top-up is paused: three consecutive charges failed. Add a card, then set automatic top-up again.");
     }
     Ok(())
 }

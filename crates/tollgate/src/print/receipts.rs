@@ -10,7 +10,7 @@ use super::tables::{aligned, format_account, shown};
 pub fn audit(audit: &LedgerAuditView) -> String {
     let verdict = match audit.difference_count {
         0 => "All charges match the ledger.\n".to_owned(),
-        count => format!("{count} charges differ. docs/money.md explains the arithmetic.\n"),
+        count => format!("Differing figures: {count}. docs/money.md explains the arithmetic.\n"),
     };
     let facts = [
         ["accounts".to_owned(), audit.accounts.to_string()],
@@ -42,7 +42,7 @@ pub fn receipt(receipt: &ReceiptView) -> String {
         false => "THE LEDGER DIFFERS: run `tollgate ledger audit`.\n",
     };
     format!(
-        "{}\nnano-credits, tokens × price for 1,000,000:\n{}{}{}\ntransfers:\n{}\n{verdict}",
+        "{}\nAmounts in nano-credits; quantity × price per 1,000,000 units:\n{}{}{}\ntransfers:\n{}\n{verdict}",
         aligned(&head(receipt)),
         long_prompt(receipt.long_prompt_above),
         cost(receipt),
@@ -83,7 +83,7 @@ fn long_prompt(above: Option<u64>) -> String {
 fn cost(receipt: &ReceiptView) -> String {
     if let Some(requests) = &receipt.requests {
         let text = format!(
-            "{} requests started, each ⌈its sum × 65 ÷ 100000000⌉: {} = {} credits",
+            "started requests: {}, each ⌈its sum × 65 ÷ 100000000⌉: {} = {} credits",
             requests.count,
             requests.cost.nanos(),
             requests.cost
@@ -169,7 +169,7 @@ fn transfer(transfer: &TransferView) -> [String; 4] {
 pub fn verified(view: &VerifyView) -> String {
     let verdict = match view.fault_count {
         0 => "All chains are intact.\n".to_owned(),
-        count => format!("The chains have {count} faults.\n"),
+        count => format!("Faults in the chains: {count}.\n"),
     };
     let facts = [
         ["transfers".to_owned(), view.transfers.to_string()],

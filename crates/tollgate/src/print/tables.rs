@@ -422,7 +422,7 @@ pub fn models(models: &[ModelView]) -> String {
 /// endpoint.
 pub fn statement(statement: &StatementView) -> String {
     let line = |name: &str, amount: Credits| [name.to_owned(), amount.to_string()];
-    let fees = format!("plan fees ({} periods)", statement.plan_periods);
+    let fees = format!("plan fees (periods: {})", statement.plan_periods);
     let facts = [
         [
             "account".to_owned(),
@@ -469,7 +469,7 @@ pub fn statement(statement: &StatementView) -> String {
 pub fn check(check: &CheckView) -> String {
     let verdict = match check.fault_count {
         0 => "The ledger is clean.\n".to_owned(),
-        count => format!("The ledger has {count} faults. docs/money.md explains each invariant.\n"),
+        count => format!("Faults in the ledger: {count}. docs/money.md explains each invariant.\n"),
     };
     let facts = [
         ["accounts".to_owned(), check.accounts.to_string()],
@@ -516,12 +516,12 @@ pub fn moved(moved: &MoveView) -> String {
         .map(|line| format!("  - {line}\n"))
         .collect();
     format!(
-        "Moved {} rows of {} accounts from {} to {}.\n\n{}\nBalances of all accounts (equal on both sides):\n{}\n{}\n\
+        "Moved the installation from {} to {} (accounts: {}, rows: {}).\n\n{}\nBalances of all accounts (equal on both sides):\n{}\n{}\n\
          Before you start the gateway:\n{settings}",
-        moved.rows,
-        moved.accounts,
         moved.from,
         moved.to,
+        moved.accounts,
+        moved.rows,
         aligned(&tables),
         aligned(&balances),
         check(&moved.ledger),

@@ -170,7 +170,7 @@ async fn failed_jobs_are_not_submitted_again() {
         (MediaFault::WrongSize, "upstream_error", "does not match"),
         (MediaFault::Fails("secret words".to_owned()), "upstream_error", ""),
         (MediaFault::Refused, "content_policy_violation", ""),
-        (MediaFault::Lost, "upstream_error", "lost the job"),
+        (MediaFault::Lost, "upstream_error", "did not complete the job"),
     ] {
         scene.upstream.push_for_media(fault);
         let video = json!({"model": VIDEO_MODEL, "prompt": "waves", "duration": 2});

@@ -73,7 +73,7 @@ async fn list_message_batches(
 ) -> Result<Json<MessageBatchList>, ApiError> {
     let limit = query.limit.unwrap_or(20);
     if !(1..=1_000).contains(&limit) {
-        return Err(ApiError(invalid("limit", "must be 1 to 1000")));
+        return Err(ApiError(invalid("limit", "must be an integer from 1 to 1000")));
     }
     let (account, edges) = (caller.account_id(), query.edges()?);
     let (batches, has_more) = service::list(&inference.batches, account, edges, limit, &origin).await?;

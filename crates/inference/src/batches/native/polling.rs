@@ -196,8 +196,9 @@ impl Batches {
                 }
             }
         }
-        tracing::error!(job.id = %work.job().terms.id, provider = %at.name, lines = chunk.lines().count(), "cannot determine whether batch lines were submitted, they are not submitted again");
-        let message = "The gateway cannot determine whether the request was executed. It was not charged.";
+        tracing::error!(job.id = %work.job().terms.id, provider = %at.name, lines = chunk.lines().count(), "cannot determine whether batch lines were submitted; they are not submitted again");
+        let message =
+            "The gateway cannot determine whether the provider executed the request. The request was not charged.";
         let lost = LineOutcome::Failed(Arc::new(Error::new(ErrorCode::InternalError, message)));
         Ok(Some(ChunkStatus::Ended(Vec::new(), lost)))
     }
@@ -286,7 +287,7 @@ impl Batches {
             .submission
             .acquire()
             .await
-            .map_err(|_| Error::internal("the semaphore is closed"))?;
+            .map_err(|_| Error::internal("the semaphore for submissions is closed"))?;
         let mut unsettled = self.unsettled(run, file, chunk).await?;
         for place in places {
             let mut results = match at.results(place).await {
@@ -467,5 +468,5 @@ fn line_of_result(
 }
 
 fn log_error(run: &BatchRun<'_>, at: &ProviderBatches, error: &UpstreamError) {
-    tracing::warn!(job.id = %run.job.terms.id, provider = %at.name, %error, "a request about a batch to the provider failed");
+    tracing::warn!(job.id = %run.job.terms.id, provider = %at.name, %error, "a Batch API request to the provider failed");
 }

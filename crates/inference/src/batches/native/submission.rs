@@ -84,7 +84,7 @@ impl Batches {
             .submission
             .acquire()
             .await
-            .map_err(|_| Error::internal("the semaphore is closed"))?;
+            .map_err(|_| Error::internal("the semaphore for submissions is closed"))?;
         let content = self.files.open(file, None).await?;
         let mut reader = Reader {
             lines: Lines::new(content),
@@ -265,7 +265,7 @@ impl Batches {
         let (outcome, submission) = match why {
             SubmitError::Later(pause) => (&b""[..], SubmitOutcome::Later(pause.unwrap_or(RETRY_INTERVAL))),
             SubmitError::Refused(error) | SubmitError::Unknown(error) => {
-                tracing::warn!(job.id = %work.job().terms.id, provider = %at.name, %error, "the provider rejects the batch, its lines are executed one by one");
+                tracing::warn!(job.id = %work.job().terms.id, provider = %at.name, %error, "the provider did not accept batch lines; they are executed one by one");
                 (REFUSED, SubmitOutcome::Refused)
             }
         };

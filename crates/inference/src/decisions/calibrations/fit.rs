@@ -24,7 +24,7 @@ pub(super) fn fit(examples: &[u8]) -> Result<Fitted, Error> {
     let examples = read::examples(examples)?;
     let profile = Profile::fit(&examples).map_err(|bad| refused(&bad))?;
     if profile.temperatures().is_empty() {
-        let what = "needs at least 30 examples of one type with a similar number of options";
+        let what = "must have at least 30 examples of one type with a similar number of options";
         return Err(invalid("examples", what));
     }
     let summary = Summary {

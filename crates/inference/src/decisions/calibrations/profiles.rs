@@ -89,7 +89,7 @@ impl Calibrations {
             Some(found) if found.model == *model => Ok(Some(found.profile)),
             Some(found) => {
                 let message = format!(
-                    "The calibration belongs to '{}'. Use one of the requested model, or 'default'.",
+                    "The calibration belongs to the model '{}'. Use a calibration of the requested model, or 'default'.",
                     found.model
                 );
                 Err(Error::new(ErrorCode::InvalidParameter, message).with_param(PARAM))
@@ -174,7 +174,7 @@ pub(super) fn profile_of(found: &Calibration) -> Result<Profile, Error> {
 
 /// Returns the 404 error for a calibration that does not exist or belongs to another account.
 pub(super) fn not_found(param: &str) -> Error {
-    let message = "No such calibration. GET /v1/decisions/calibrations lists those of the account.";
+    let message = "No such calibration. List the calibrations of the account with GET /v1/decisions/calibrations.";
     Error::new(ErrorCode::NotFound, message).with_param(param)
 }
 

@@ -38,7 +38,8 @@ pub(super) fn create(body: &Bytes) -> Result<CalibrationParams, Error> {
     let model = text(&members, "model")?.ok_or_else(|| missing("model"))?;
     let name = text(&members, "name")?;
     if name.as_ref().is_some_and(|name| !is_name(name)) {
-        let what = format!("must have 1 to {MAX_NAME_CHARS} characters and no control characters");
+        let what =
+            format!("must have 1 to {MAX_NAME_CHARS} characters, not only spaces, and no control characters");
         return Err(invalid("name", &what));
     }
     let examples = members.get("examples").filter(|raw| raw.get() != "null");
@@ -109,11 +110,11 @@ fn example(members: &Map<String, Value>, param: &str) -> Result<Example, Error> 
     let (names, probabilities) = match (members.get("probability"), members.get("probabilities")) {
         (Some(Value::Number(yes)), None) if kind == AnswerKind::Noul => {
             let yes = yes.as_f64().filter(|yes| (0.0..=1.0).contains(yes));
-            let yes = yes.ok_or_else(|| invalid(&format!("{param}.probability"), "must be from 0 to 1"))?;
+            let yes = yes.ok_or_else(|| invalid(&format!("{param}.probability"), "must be a number from 0 to 1"))?;
             (None, vec![yes, 1.0 - yes])
         }
         (Some(_), _) => {
-            let what = "must be the probability of yes and cannot be combined with 'probabilities'";
+            let what = "must be a number and is allowed only for type 'noul' and without 'probabilities'";
             return Err(invalid(&format!("{param}.probability"), what));
         }
         (None, _) => probabilities(kind, need("probabilities")?, &format!("{param}.probabilities"))?,
@@ -150,7 +151,7 @@ fn probabilities(kind: AnswerKind, value: &Value, param: &str) -> Result<Named, 
         Value::Object(named) if kind == AnswerKind::Score => {
             let levels = (0..named.len()).map(|level| named.get(&level.to_string()));
             let levels: Option<Vec<&Value>> = levels.collect();
-            let levels = levels.ok_or_else(|| invalid(param, "must have all levels from 0"))?;
+            let levels = levels.ok_or_else(|| invalid(param, "must have the consecutive levels '0', '1', … as keys"))?;
             let names = (0..named.len()).map(|level| level.to_string());
             Ok((Some(names.collect()), shares(levels.into_iter(), param)?))
         }
@@ -158,10 +159,13 @@ fn probabilities(kind: AnswerKind, value: &Value, param: &str) -> Result<Named, 
             let names = named.keys().cloned().collect();
             Ok((Some(names), shares(named.values(), param)?))
         }
-        _ if kind == AnswerKind::Noul => Err(invalid(param, "must be an array of two numbers, yes first")),
+        _ if kind == AnswerKind::Noul => Err(invalid(
+            param,
+            "must be an array of two numbers: the probabilities of yes and of no",
+        )),
         _ => Err(invalid(
             param,
-            "must be an array of numbers, or an object of numbers by option",
+            "must be an array of numbers, or an object that maps each option to a number",
         )),
     }
 }

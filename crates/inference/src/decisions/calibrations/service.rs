@@ -74,7 +74,7 @@ pub(super) async fn list(
     let (bounds, default_limit) = PAGE_LIMITS;
     let limit = query.limit.unwrap_or(default_limit);
     if !bounds.contains(&limit) {
-        let what = format!("must be {} to {}", bounds.start(), bounds.end());
+        let what = format!("must be an integer from {} to {}", bounds.start(), bounds.end());
         return Err(invalid("limit", &what));
     }
     let after = query.after.map(|after| after.parse()).transpose();

@@ -76,7 +76,8 @@ async fn image(state: &MediaState, job: &Job, video: &Media, variant: Variant) -
 fn failed(error: MediaToolError) -> Error {
     match error {
         MediaToolError::Missing(_) => {
-            let message = "This server cannot create thumbnails because a program is not installed.";
+            let message =
+                "This server cannot create thumbnails and sprite sheets because FFmpeg is not installed.";
             Error::new(ErrorCode::ModelUnavailable, message).with_source(error.to_string())
         }
         other => Error::internal(other.to_string()),

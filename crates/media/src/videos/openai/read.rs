@@ -37,7 +37,7 @@ pub(super) fn request(sent: &Sent) -> Result<Request, Error> {
         {
             return Err(invalid(
                 REFERENCE,
-                "cannot be combined with 'image'. Send one of them",
+                "cannot be combined with 'image', 'image_url' or 'images'. Send only one of them",
             ));
         }
         members.put("image", Value::String(address));

@@ -47,8 +47,8 @@ impl<S: Send + Sync> FromRequest<S> for Sent {
 
 /// Creates a video (compatible with OpenAI's API).
 ///
-/// The body is JSON, or a form with a file as `input_reference`. The video is the same job as with
-/// `POST /v1/videos/generations` and is also available at `GET /v1/jobs/{job_id}`.
+/// The body is JSON, or a form with a file as `input_reference`. The request creates the same job
+/// as `POST /v1/videos/generations`. The job is also available at `GET /v1/jobs/{job_id}`.
 #[utoipa::path(
     post, path = "/v1/videos", tag = "Videos", operation_id = "create_video", request_body = CreateVideo,
     responses((status = 200, body = Video), (status = "default", body = ErrorBody)),
@@ -102,8 +102,8 @@ async fn get_video(
 
 /// Deletes a video and its content.
 ///
-/// A video that is not completed is cancelled. The job with its cost remains available at `GET
-/// /v1/jobs/{job_id}`.
+/// A queued video, or one in progress, is cancelled. The job with its cost remains available at
+/// `GET /v1/jobs/{job_id}`.
 #[utoipa::path(
     delete, path = "/v1/videos/{video_id}", tag = "Videos", operation_id = "delete_video",
     params(("video_id" = String, Path, description = "Id of the video")),

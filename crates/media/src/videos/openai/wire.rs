@@ -42,7 +42,7 @@ pub struct Video {
     /// Always `video`.
     #[schema(value_type = String)]
     pub object: &'static str,
-    /// Model, as named in the request.
+    /// Model, as named in the request, or the default model if the request names none.
     pub model: String,
     /// Status of the generation: `queued`, `in_progress`, `completed` or `failed`. Cancelled and
     /// expired jobs count as `failed`.
@@ -72,7 +72,7 @@ pub struct Video {
 /// Reason why the generation of a video failed.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct VideoError {
-    /// Error code of the API, `cancelled` or `expired`.
+    /// Error code of the API, or `cancelled` or `expired` if the job ended with that status.
     pub code: String,
     /// Human-readable description of the error.
     pub message: String,

@@ -54,7 +54,7 @@ fn invalid_cases_are_reported_with_their_line() {
     for (bad, expected) in [
         ("{".to_owned(), "not a JSON object"),
         ("[]".to_owned(), "not a JSON object"),
-        (line(&json!({})), "'truth' is missing"),
+        (line(&json!({})), "'truth' must be an object"),
         (line(&json!({"other": 1})), "truth.other: no question"),
         (
             line(&json!({"team": "sales"})),
@@ -67,7 +67,10 @@ fn invalid_cases_are_reported_with_their_line() {
             line(&json!({"team": 1})),
             "must be the correct answer, one of billing, tech",
         ),
-        (line(&json!({"level": 3})), "the level 3 must be from 0 to 2"),
+        (
+            line(&json!({"level": 3})),
+            "the level 3 must be a whole number from 0 to 2",
+        ),
         (line(&json!({"yes": 1.5})), "the share of yes must be from 0 to 1"),
         (
             r#"{"state":"","questions":{"a":{"type":"noul","instructions":"x"}},"truth":{"a":true}}"#
