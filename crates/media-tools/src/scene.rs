@@ -260,10 +260,11 @@ impl Tools {
 /// Returns an error if a segment has a wrong number of frames, because the next segment would then
 /// start at a wrong time.
 pub(crate) fn exactly(probe: &Probe, frames: u64) -> Result<()> {
-    match probe.video.as_ref().map(|video| video.frames) {
-        Some(found) if found == frames => Ok(()),
-        found => Err(crate::error::Error::UnexpectedOutput(format!(
-            "the output has {found:?} frames instead of {frames}"
+    let found = probe.video.as_ref().map_or(0, |video| video.frames);
+    match found == frames {
+        true => Ok(()),
+        false => Err(crate::error::Error::UnexpectedOutput(format!(
+            "the output has {found} frames instead of {frames}"
         ))),
     }
 }

@@ -143,7 +143,7 @@ async fn invalid_grant_terms_are_refused() {
         (&["--priority", "256"], 2, "--priority"),
         (&["--kind", "refund"], 2, "--kind"),
         (&["--note", &long], 2, "200 characters"),
-        (&["--note", "two\nlines"], 2, "one line"),
+        (&["--note", "two\nlines"], 2, "control characters"),
     ] {
         let command = [&["credits", "grant", &account, "1"], terms].concat();
         expect_refusal(&command_line.try_run(&command).await, code, text);
@@ -498,8 +498,8 @@ async fn a_statement_adds_up() {
         assert!(people.stdout.contains("closing balance"), "{people:?}");
         for (month, text) in [
             ("2999-01", "not started"),
-            ("2026-13", "e.g. 2026-11"),
-            ("now", "e.g. 2026-11"),
+            ("2026-13", "such as 2026-11"),
+            ("now", "such as 2026-11"),
         ] {
             let refused = command_line
                 .try_run(&["statements", "show", &account, month])

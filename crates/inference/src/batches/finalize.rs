@@ -35,7 +35,9 @@ impl Batches {
         let known = work.step(step);
         if let Some(known) = known {
             let id = <[u8; 16]>::try_from(known.handle.as_slice()).map(u128::from_be_bytes);
-            let id = FileId::from_u128(id.map_err(|_| Error::internal("the stored id of a result file is invalid"))?);
+            let id = FileId::from_u128(
+                id.map_err(|_| Error::internal("the stored id of a result file is invalid"))?,
+            );
             let exists = self.files.find(job.account, id).await?.is_some();
             match known.state {
                 StepState::Done => return Ok(id),

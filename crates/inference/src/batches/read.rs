@@ -117,8 +117,12 @@ fn retention_seconds(value: Option<&Value>) -> Result<Option<u64>, Error> {
     let seconds = value["seconds"]
         .as_u64()
         .filter(|seconds| RETENTION_SECONDS.contains(seconds));
-    let seconds =
-        seconds.ok_or_else(|| invalid("output_expires_after.seconds", "must be an integer from 3600 to 2592000"))?;
+    let seconds = seconds.ok_or_else(|| {
+        invalid(
+            "output_expires_after.seconds",
+            "must be an integer from 3600 to 2592000",
+        )
+    })?;
     Ok(Some(seconds))
 }
 

@@ -57,7 +57,10 @@ pub(super) async fn create(
         .get(account, &params.input_file_id, "input_file_id")
         .await?;
     if file.purpose != FilePurpose::Batch {
-        return Err(invalid("input_file_id", "must be the id of a file with purpose 'batch'"));
+        return Err(invalid(
+            "input_file_id",
+            "must be the id of a file with purpose 'batch'",
+        ));
     }
     let id = JobId::from_u128(ctx.id.as_u128());
     let webhook = params.webhook_url.as_deref();

@@ -22,7 +22,10 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
         Error::new(ErrorCode::InvalidJson, message)
     })?;
     let Value::Object(members) = body else {
-        return Err(Error::new(ErrorCode::InvalidJson, "The body is not a JSON object."));
+        return Err(Error::new(
+            ErrorCode::InvalidJson,
+            "The body is not a JSON object.",
+        ));
     };
     if let Some(unknown) = members
         .keys()

@@ -266,7 +266,8 @@ impl Background {
         if prepared.routed.model.price_version != job.price_version {
             let agreed = self.prices.get(job.price_version).await;
             let agreed = agreed.map_err(|error| unavailable(&error))?;
-            let agreed = agreed.ok_or_else(|| Error::internal("the price version of a response does not exist"))?;
+            let agreed =
+                agreed.ok_or_else(|| Error::internal("the price version of a response does not exist"))?;
             prepared
                 .routed
                 .use_agreed_prices(job.price_version, agreed.prices);
@@ -452,8 +453,7 @@ impl Handler for Background {
             Some(step) if step.state != StepState::Failed => {
                 work.record_outcome(CALL_STEP, StepState::Unknown, Vec::new())
                     .await?;
-                let message =
-                    "The gateway stopped while it generated the response. The response was not charged. Retry the request.";
+                let message = "The gateway stopped while it generated the response. The response was not charged. Retry the request.";
                 return Ok(self.failed(&job, &Error::new(ErrorCode::InternalError, message), None));
             }
             _ => {}

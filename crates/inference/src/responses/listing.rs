@@ -92,7 +92,12 @@ pub(super) async fn list(
         None => 0,
         Some(after) => match items.iter().position(|item| item["id"] == **after) {
             Some(place) => place + 1,
-            None => return Err(invalid("after", "'after' must be the id of an input item of the response.")),
+            None => {
+                return Err(invalid(
+                    "after",
+                    "'after' must be the id of an input item of the response.",
+                ));
+            }
         },
     };
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT);

@@ -65,7 +65,7 @@ impl MediaProvider<VideoCall> for Simulator {
             return Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("extend_from"));
         }
         self.tools.need(&PROGRAMS).map_err(|error| {
-            let message = "The simulator cannot create videos: ffmpeg or ffprobe is not installed.";
+            let message = "The simulator cannot create videos: a required program is not installed.";
             Error::new(ErrorCode::ModelUnavailable, message).with_source(error.to_string())
         })
     }

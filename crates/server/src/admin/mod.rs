@@ -100,6 +100,7 @@ impl AdminApi {
         (name = "Credits", description = "Balances, grants, refunds, top-ups, alerts, usage and the ledger"),
         (name = "Plans", description = "Plans and subscriptions"),
         (name = "Prices", description = "Current prices and their history"),
+        (name = "Batches", description = "Batches of all accounts"),
         (name = "Providers", description = "Providers, their health, and models"),
         (name = "People", description = "Administrators, members, and the audit log")
     )

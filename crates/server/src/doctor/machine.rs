@@ -59,7 +59,10 @@ fn soft_limit(limits: &str) -> Option<u64> {
 
 fn descriptor_headroom(limit: u64) -> Finding {
     let calls = limit.saturating_sub(BASE_DESCRIPTORS) / DESCRIPTORS_PER_CALL;
-    let detail = format!("the limit is {limit}: enough for about {calls} concurrent calls");
+    let detail = match limit {
+        u64::MAX => "the number is not limited".to_owned(),
+        _ => format!("the limit is {limit}: enough for about {calls} concurrent calls"),
+    };
     if calls >= MIN_COMFORTABLE_CALLS {
         return Finding::fine("open files", detail);
     }

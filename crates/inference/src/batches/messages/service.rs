@@ -247,7 +247,8 @@ pub(super) async fn delete(
 pub(super) async fn results(batches: &Batches, account: AccountId, id: &str) -> Result<BlobContent, Error> {
     let job = find(batches, account, id).await?;
     let not_there = || {
-        let message = "The batch has no results. Poll it until it ends; it has results if 'results_url' is then set.";
+        let message =
+            "The batch has no results. Poll it until it ends; it has results if 'results_url' is then set.";
         Error::new(ErrorCode::Conflict, message).with_param("message_batch_id")
     };
     let outcome = batches.outcome(&job)?.ok_or_else(not_there)?;

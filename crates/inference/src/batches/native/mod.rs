@@ -77,7 +77,8 @@ impl SubmittedChunks {
                 number: step.number,
                 state: step.state,
                 is_refused: step.outcome == REFUSED,
-                chunk: chunk.map_err(|error| Error::internal(format!("cannot parse a step of a batch: {error}")))?,
+                chunk: chunk
+                    .map_err(|error| Error::internal(format!("cannot parse a step of a batch: {error}")))?,
             })
         });
         let steps = read.collect::<Result<_, Error>>()?;

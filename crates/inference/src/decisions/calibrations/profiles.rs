@@ -174,7 +174,8 @@ pub(super) fn profile_of(found: &Calibration) -> Result<Profile, Error> {
 
 /// Returns the 404 error for a calibration that does not exist or belongs to another account.
 pub(super) fn not_found(param: &str) -> Error {
-    let message = "No such calibration. List the calibrations of the account with GET /v1/decisions/calibrations.";
+    let message =
+        "No such calibration. List the calibrations of the account with GET /v1/decisions/calibrations.";
     Error::new(ErrorCode::NotFound, message).with_param(param)
 }
 

@@ -110,7 +110,8 @@ fn example(members: &Map<String, Value>, param: &str) -> Result<Example, Error> 
     let (names, probabilities) = match (members.get("probability"), members.get("probabilities")) {
         (Some(Value::Number(yes)), None) if kind == AnswerKind::Noul => {
             let yes = yes.as_f64().filter(|yes| (0.0..=1.0).contains(yes));
-            let yes = yes.ok_or_else(|| invalid(&format!("{param}.probability"), "must be a number from 0 to 1"))?;
+            let yes =
+                yes.ok_or_else(|| invalid(&format!("{param}.probability"), "must be a number from 0 to 1"))?;
             (None, vec![yes, 1.0 - yes])
         }
         (Some(_), _) => {
@@ -151,7 +152,8 @@ fn probabilities(kind: AnswerKind, value: &Value, param: &str) -> Result<Named, 
         Value::Object(named) if kind == AnswerKind::Score => {
             let levels = (0..named.len()).map(|level| named.get(&level.to_string()));
             let levels: Option<Vec<&Value>> = levels.collect();
-            let levels = levels.ok_or_else(|| invalid(param, "must have the consecutive levels '0', '1', … as keys"))?;
+            let levels = levels
+                .ok_or_else(|| invalid(param, "must have the consecutive levels '0', '1', … as keys"))?;
             let names = (0..named.len()).map(|level| level.to_string());
             Ok((Some(names.collect()), shares(levels.into_iter(), param)?))
         }
