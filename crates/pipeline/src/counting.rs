@@ -86,7 +86,7 @@ impl Pipeline {
         let max_wait = self.settings.timeouts.headers.min(COUNT_TIMEOUT);
         let ctx = free_context(request.request, "count of tokens", max_wait);
         let counted = timeout(max_wait, counter.count(&ctx, &call)).await;
-        match counted.unwrap_or_else(|_| Err(UpstreamError::timeout("no count before the timeout"))) {
+        match counted.unwrap_or_else(|_| Err(UpstreamError::timeout("no token count before the timeout"))) {
             Ok(tokens) => {
                 self.counters.succeeded(&route.candidate, Shape::default());
                 Some(tokens)

@@ -222,7 +222,8 @@ fn without_text(error: &UpstreamError, input: &str) -> Error {
         }
         UpstreamErrorKind::Rejected => with_param(Error::new(
             ErrorCode::InvalidParameter,
-            "The model rejected the request: it does not accept one of its parameters or their combination.",
+            "The model rejected the request because it does not accept a parameter or a combination \
+             of parameters. Change the parameters or choose another model.",
         )),
         UpstreamErrorKind::Unsupported => {
             let name = error.param.as_deref().unwrap_or("a parameter");
@@ -234,7 +235,8 @@ fn without_text(error: &UpstreamError, input: &str) -> Error {
         UpstreamErrorKind::ContentBlocked => policy::blocked(),
         UpstreamErrorKind::ContextLength => Error::new(
             ErrorCode::ContextLengthExceeded,
-            "The input and the requested output exceed the model's context window. Shorten the input.",
+            "The input and the requested output together exceed the model's context window. \
+             Shorten the input, or request fewer output tokens.",
         )
         .with_param(input),
         UpstreamErrorKind::RateLimited => Error::new(

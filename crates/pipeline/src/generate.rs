@@ -80,7 +80,7 @@ impl Operation for TextCall {
                 tracing::warn!(
                     request.id = %ctx.request, provider = %route.candidate.provider, model = %admission.model.id, %error,
                     "upstream rejected the request, possibly because of the output limit that the gateway \
-                     added; retrying once without it; configure the limits of the model"
+                     added; retrying once without it or with a lower one; configure the limits of the model"
                 );
                 uncapped = !text.requires_cap();
                 admission.without_cap(&mut ctx, &mut call);

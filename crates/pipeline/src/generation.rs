@@ -182,7 +182,9 @@ impl Pipeline {
         max_wait: Duration,
     ) -> Result<Submitted, UpstreamError> {
         let Some(media_provider) = C::media_provider(&*route.provider) else {
-            return Err(UpstreamError::connect("the provider does not support this media"));
+            return Err(UpstreamError::connect(
+                "the provider does not support this kind of media",
+            ));
         };
         let call = call.at(route.candidate.upstream_model.clone());
         let submitted = media_provider
@@ -340,7 +342,7 @@ fn only_target(parts: &[UsagePart]) -> Arc<str> {
 }
 
 fn no_longer_supported() -> UpstreamError {
-    UpstreamError::connect("the provider no longer supports this media")
+    UpstreamError::connect("the provider no longer supports this kind of media")
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ impl Meters {
             "tollgate_estimated_calls_total",
             "Calls charged by estimate, without reported usage"
         );
-        metrics::describe_counter!("tollgate_tokens_total", "Tokens of settled calls");
+        metrics::describe_counter!("tollgate_tokens_total", "Tokens of settled calls, by direction");
         metrics::describe_counter!(
             DECISION_TOKENS,
             "Tokens of typed decisions: charged to accounts, and reported by upstreams"

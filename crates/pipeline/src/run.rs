@@ -274,7 +274,7 @@ impl Pipeline {
             .settle(&*self.ledger, &charge, target, meter.first_at(), self.clock.now())
             .await;
         if let Err(error) = settled {
-            tracing::error!(request.id = %request.request, %error, "cannot settle a call; storage retries it, or the sweep releases its hold");
+            tracing::error!(request.id = %request.request, %error, "cannot settle a call; the storage retries the settlement, or the sweep releases the hold");
         }
         self.meters.record(&charge);
         charge

@@ -234,7 +234,7 @@ impl Pump<'_> {
     /// when the stream is dropped.
     async fn stop(&mut self) -> End {
         let request = self.admission.request.request;
-        tracing::warn!(request.id = %request, "upstream exceeded the cost limit; the response is ended");
+        tracing::warn!(request.id = %request, "upstream exceeded the cost or output limit; the response is ended");
         if let Some(cost_limit) = self.cost_limit.take() {
             for event in cost_limit.missing_finishes() {
                 self.forward(AnswerChunk::Event(Payload::Common(Box::new(event))))

@@ -243,7 +243,7 @@ impl Structured {
         };
         request.messages.push(text_message(Role::Assistant, shown));
         let correction = format!(
-            "Your answer does not have the shape that was asked for:\n{}\n\n{}",
+            "Your answer does not have the requested shape:\n{}\n\n{}",
             faults.join("\n"),
             "Answer again, with the corrected JSON object and nothing else."
         );

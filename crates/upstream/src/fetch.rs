@@ -110,7 +110,7 @@ impl fmt::Display for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             FetchError::NotAnAddress => {
-                "must be an http or https URL on port 80 or 443, without a user name, and redirect only to such"
+                "must be an http or https URL on port 80 or 443 without a user name, and redirect only to such URLs"
             }
             FetchError::Unreachable => "cannot be fetched",
             FetchError::TooLarge => "is too large",

@@ -201,7 +201,7 @@ pub enum EventError {
 impl fmt::Display for EventError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EventError::Signature => f.write_str("the signature is not from the payment provider"),
+            EventError::Signature => f.write_str("the signature is missing or invalid"),
             EventError::Stale => f.write_str("the signature's timestamp is too old or in the future"),
             EventError::Malformed(what) => write!(f, "the event cannot be parsed: {what}"),
         }

@@ -112,7 +112,7 @@ fn records(catalog: &Catalog, caller: &Caller) -> Vec<ModelRecord> {
 /// Returns a model by id or alias. The slash of an id may be sent verbatim or percent-encoded.
 #[utoipa::path(
     get, path = "/v1/models/{*model}", tag = "Models", operation_id = "get_model",
-    params(("model" = String, Path, description = "Id or alias, such as openai/gpt-4o-mini")),
+    params(("model" = String, Path, description = "Id or alias of a model, such as openai/gpt-4o-mini")),
     responses((status = 200, body = ModelRecord), (status = "default", body = ErrorBody)),
     security(("bearer" = []), ("x-api-key" = []))
 )]
@@ -137,7 +137,7 @@ async fn get_model(
 /// Returns a model by id or alias in Google's format.
 #[utoipa::path(
     get, path = "/v1beta/models/{*model}", tag = "Models", operation_id = "get_content_model",
-    params(("model" = String, Path, description = "Id or alias, such as google/gemini-3.5-flash")),
+    params(("model" = String, Path, description = "Id or alias of a model, such as google/gemini-3.5-flash")),
     responses((status = 200, body = ContentModel), (status = "default", body = ErrorBody)),
     security(("bearer" = []), ("x-api-key" = []))
 )]

@@ -32,7 +32,7 @@ pub struct ContentModelList {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentModel {
-    /// `models/` and the model id.
+    /// `models/` followed by the model id.
     pub name: String,
     /// Human-readable name.
     pub display_name: String,
@@ -69,14 +69,15 @@ pub struct ModelRecord {
     pub release_date: String,
     /// Maximum number of input and output tokens together; null if it is unknown.
     pub context_window: Option<u64>,
-    /// Maximum number of output tokens per response.
+    /// Maximum number of output tokens per response; null if it is unknown.
     pub max_output_tokens: Option<u64>,
     /// Modalities that the model accepts and returns.
     pub modalities: Modalities,
     /// API paths that serve the model.
     #[schema(value_type = Vec<String>)]
     pub endpoints: Vec<&'static str>,
-    /// `json_schema`, `json_mode` or `none`.
+    /// Strictest structured output that the provider enforces: `json_schema`, `json_mode` or
+    /// `none`.
     #[schema(value_type = String)]
     pub structured_output: &'static str,
     /// Whether the Batch API accepts the model.
@@ -101,10 +102,10 @@ pub struct ModelRecord {
 /// Modalities that a model accepts and returns.
 #[derive(Serialize, ToSchema)]
 pub struct Modalities {
-    /// Supported input modalities.
+    /// Supported input modalities: `text`, `image`, `audio`, `file` and `video`.
     #[schema(value_type = Vec<String>)]
     pub input: Vec<Modality>,
-    /// Supported output modalities.
+    /// Supported output modalities: `text`, `image`, `audio` and `video`.
     #[schema(value_type = Vec<String>)]
     pub output: Vec<Modality>,
 }

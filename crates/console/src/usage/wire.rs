@@ -18,7 +18,7 @@ const MAX_LIMIT: u32 = 100;
 pub struct UsageQuery {
     /// Start time, inclusive: RFC 3339 (`2026-11-20T00:00:00Z`) or a date (`2026-11-20`).
     from: Option<String>,
-    /// End time, exclusive.
+    /// End time, exclusive, in the same formats as `from`.
     to: Option<String>,
     /// Filter by model: canonical id, alias or bare name.
     model: Option<String>,
@@ -46,7 +46,7 @@ impl UsageQuery {
     pub(super) fn decode(self) -> Result<UsageRequest, Error> {
         let limit = self.limit.unwrap_or(DEFAULT_LIMIT);
         if !(1..=MAX_LIMIT).contains(&limit) {
-            return Err(invalid("limit", "'limit' must be between 1 and 100."));
+            return Err(invalid("limit", "'limit' must be an integer from 1 to 100."));
         }
         let filter = UsageFilter {
             from: instant("from", self.from)?,
@@ -138,7 +138,7 @@ pub struct PlanRecord {
     pub paid_through: String,
     /// Whether the plan ends at `paid_through`.
     pub cancel_at_period_end: bool,
-    /// Current week; null if the plan has ended.
+    /// Current week; null if no week is open, such as after the end of the plan.
     pub weekly_window: Option<WeeklyWindow>,
 }
 
@@ -214,30 +214,31 @@ pub struct UsageRecord {
     pub included: String,
     /// Refunded part of the cost, in credits as a decimal string.
     pub refunded: String,
-    /// Outcome: `ok`, `client_gone`, `upstream_error`, `timeout`, `crashed`, …
+    /// Outcome: `ok`, `client_gone`, `upstream_error`, `timeout`, `blocked_input`,
+    /// `blocked_output`, `cancelled` or `crashed`.
     pub outcome: String,
-    /// Whether the gateway estimated the usage because the provider reported none.
+    /// Whether the gateway estimated the usage, because the provider reported none or too little.
     pub estimated: bool,
-    /// Plan coverage of the cost: `none`, `partly`, `fully`.
+    /// Coverage of the cost by the plan's allowance: `none`, `partly` or `fully`.
     #[schema(value_type = String)]
     pub coverage: &'static str,
-    /// Name of the plan at the time of the request.
+    /// Name of the plan that applied when the call started; null if none applied.
     pub plan_name: Option<String>,
     /// Version of the applied prices.
     pub price_version: String,
-    /// Time to first content, in milliseconds.
+    /// Time to first content, in milliseconds; null if no content arrived.
     pub first_content_ms: Option<u64>,
     /// Total duration in milliseconds.
     pub duration_ms: u64,
-    /// Type of the resource, if it is not a model.
+    /// Always null. Reserved for the type of a resource other than a model.
     pub resource_type: Option<String>,
-    /// Id of the resource, if it is not a model.
+    /// Always null. Reserved for the id of a resource other than a model.
     pub resource_id: Option<String>,
-    /// Id of the row that this row is a part of.
+    /// Always null. Reserved for the id of the row that this row is a part of.
     pub parent_id: Option<String>,
-    /// Start of the paid period, RFC 3339 in UTC.
+    /// Always null. Reserved for the start of a paid period.
     pub period_start: Option<String>,
-    /// End of the paid period, RFC 3339 in UTC.
+    /// Always null. Reserved for the end of a paid period.
     pub period_end: Option<String>,
 }
 
@@ -248,7 +249,7 @@ pub struct UsagePartRecord {
     pub name: String,
     /// Canonical id of the model.
     pub model: String,
-    /// The provider's name of the model.
+    /// The provider's name of the model; null if it is not recorded.
     pub upstream_model: Option<String>,
     /// Usage of the part by class.
     pub usage: UsageClasses,
@@ -304,7 +305,7 @@ pub struct Totals {
     pub cost: String,
     /// Total usage by class.
     pub usage: UsageClasses,
-    /// Totals per group of `group_by`; empty without it.
+    /// Totals per group of `group_by`; absent if there are no groups.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupTotals>,
 }
@@ -312,7 +313,8 @@ pub struct Totals {
 /// Totals over the rows of one group.
 #[derive(Serialize, ToSchema)]
 pub struct GroupTotals {
-    /// The group: day, model, key id or endpoint path.
+    /// Value that the rows of the group share: a day (`2026-11-20`), a model name, a key id or an
+    /// endpoint path.
     pub group: String,
     /// Totals over the rows of the group.
     #[serde(flatten)]

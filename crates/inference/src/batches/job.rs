@@ -327,8 +327,8 @@ impl Batches {
                     .text
                     .and_then(|text| NamedRequest::read(&text, run.payload.endpoint).ok());
                 let custom_id = named.map(|named| named.custom_id).unwrap_or_default();
-                let message =
-                    "The gateway stopped while it executed the request. The request was not charged.";
+                let message = "The gateway stopped while it executed the request. The request was not charged. \
+                               Send it again in a new batch.";
                 let error = Error::new(ErrorCode::InternalError, message);
                 let content = outputs::failed(&run.place(number, &custom_id), self.request(), &error);
                 let sealed = self.sealed(run.job, &content)?;

@@ -453,7 +453,8 @@ impl Handler for Background {
             Some(step) if step.state != StepState::Failed => {
                 work.record_outcome(CALL_STEP, StepState::Unknown, Vec::new())
                     .await?;
-                let message = "The gateway stopped while it generated the response. The response was not charged. Retry the request.";
+                let message = "The gateway stopped while it generated the response. The response was not charged. \
+                               Send the request again.";
                 return Ok(self.failed(&job, &Error::new(ErrorCode::InternalError, message), None));
             }
             _ => {}

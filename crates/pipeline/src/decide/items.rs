@@ -142,8 +142,8 @@ fn abstain_item(place: usize, question: &Question) -> Item {
         question.instructions
     );
     let options = vec![
-        ItemOption::new(ANSWERABLE[0], Some("What is needed is there.")),
-        ItemOption::new(ANSWERABLE[1], Some("Something that is needed is missing.")),
+        ItemOption::new(ANSWERABLE[0], Some("The needed information is present.")),
+        ItemOption::new(ANSWERABLE[1], Some("Some of the needed information is missing.")),
     ];
     Item {
         question: place,

@@ -80,7 +80,8 @@ impl DecisionInput {
             return Ok(());
         }
         let message = format!(
-            "The state and the longest question have {read} tokens together; the maximum is {MAX_TOKENS}. Shorten the state."
+            "The state and the longest question together have at least {read} tokens; the maximum is \
+             {MAX_TOKENS}. Shorten the state or the question."
         );
         Err(Error::new(ErrorCode::ContextLengthExceeded, message).with_param("state"))
     }

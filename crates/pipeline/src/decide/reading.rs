@@ -284,7 +284,7 @@ impl Run<'_> {
             };
             if rounds.is_empty() {
                 pending_item.end(UpstreamError::timeout(
-                    "the question reached its maximum number of draws",
+                    "the draws of the question reached their token or time limit",
                 ));
             }
             for (round, shown, draw) in rounds {

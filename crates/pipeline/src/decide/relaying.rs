@@ -188,7 +188,9 @@ impl Run<'_> {
         };
         self.consume(answer.usage);
         if answer.decisions.len() != questions.len() {
-            return Err(UpstreamError::protocol("wrong number of answers"));
+            return Err(UpstreamError::protocol(
+                "the provider returned a wrong number of answers",
+            ));
         }
         Ok(Some(answer.decisions.into_iter().map(Ok).collect()))
     }

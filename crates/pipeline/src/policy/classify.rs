@@ -119,7 +119,7 @@ impl Classifier {
         let results = self.results(request, ModerationInput::Texts(parts)).await?;
         let forbidding_category = results.iter().find_map(|result| self.forbidding_category(result));
         if let Some(category) = forbidding_category {
-            tracing::info!(request.id = %request, category, "blocked by the content classifier");
+            tracing::info!(request.id = %request, category, "text blocked by the content classifier");
         }
         Ok(forbidding_category.is_some())
     }

@@ -93,7 +93,7 @@ impl Rule {
             sources.push(format!("(?i:{})", group.join("|")));
         }
         if sources.is_empty() {
-            return Err(rule_error("it has neither words nor patterns".to_owned()));
+            return Err(rule_error("the rule has neither words nor patterns".to_owned()));
         }
         let mut matchers = Vec::with_capacity(sources.len());
         let mut longest = 0;
@@ -169,7 +169,8 @@ fn word_pattern(word: &str, unspaced: &Regex) -> Option<String> {
 }
 
 fn compile(source: &str) -> Result<(Regex, usize), String> {
-    let shape: Hir = regex_syntax::parse(source).map_err(|error| format!("it cannot be parsed: {error}"))?;
+    let shape: Hir =
+        regex_syntax::parse(source).map_err(|error| format!("a pattern cannot be parsed: {error}"))?;
     if shape.properties().minimum_len().unwrap_or(0) == 0 {
         return Err(format!("'{source}' matches the empty string, and so any text"));
     }
@@ -180,7 +181,7 @@ fn compile(source: &str) -> Result<(Regex, usize), String> {
     let matcher = RegexBuilder::new(source)
         .size_limit(MAX_COMPILED_BYTES)
         .build()
-        .map_err(|error| format!("it cannot be compiled: {error}"))?;
+        .map_err(|error| format!("a pattern or the word list cannot be compiled: {error}"))?;
     Ok((matcher, longest))
 }
 

@@ -174,7 +174,7 @@ impl Filter {
         let mut verdict = window.judge(&policy.output, whole);
         let mut is_forbidden = verdict.rule.is_some();
         if let Some(rule) = verdict.rule.and_then(|place| policy.output.get(place)) {
-            tracing::info!(request.id = %self.request, rule = %rule.name, "answer blocked by the content policy");
+            tracing::info!(request.id = %self.request, rule = %rule.name, "response blocked by the content policy");
         }
         if let Some(classifier) = &policy.output_classifier {
             let (text, unseen) = window.unseen(verdict.clear);

@@ -38,7 +38,7 @@ impl Policy {
             .iter()
             .find(|rule| texts.iter().any(|text| rule.is_match(text)));
         if let Some(rule) = matching {
-            tracing::info!(request.id = %request, rule = %rule.name, "answer blocked by the content policy");
+            tracing::info!(request.id = %request, rule = %rule.name, "response blocked by the content policy");
             return true;
         }
         match &self.output_classifier {

@@ -197,7 +197,8 @@ impl Batches {
             }
         }
         tracing::error!(job.id = %work.job().terms.id, provider = %at.name, lines = chunk.lines().count(), "cannot determine whether batch lines were submitted; they are not submitted again");
-        let message = "The gateway cannot determine whether the provider executed the request. The request was not charged.";
+        let message = "The gateway cannot determine whether the provider executed the request. \
+                       The request was not charged.";
         let lost = LineOutcome::Failed(Arc::new(Error::new(ErrorCode::InternalError, message)));
         Ok(Some(ChunkStatus::Ended(Vec::new(), lost)))
     }

@@ -89,7 +89,8 @@ impl Calibrations {
             Some(found) if found.model == *model => Ok(Some(found.profile)),
             Some(found) => {
                 let message = format!(
-                    "The calibration belongs to the model '{}'. Use a calibration of the requested model, or 'default'.",
+                    "The calibration belongs to the model '{}'. Use a calibration of the requested \
+                     model, or 'default'.",
                     found.model
                 );
                 Err(Error::new(ErrorCode::InvalidParameter, message).with_param(PARAM))
