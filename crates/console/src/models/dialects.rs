@@ -131,7 +131,8 @@ pub(super) fn content_record(record: &ModelRecord) -> ContentModel {
         display_name: record.display_name.clone(),
         supported_generation_methods: match record.r#type {
             "embedding" => vec!["embedContent", "batchEmbedContents"],
-            _ => vec!["generateContent", "streamGenerateContent", "countTokens"],
+            "chat" => vec!["generateContent", "streamGenerateContent", "countTokens"],
+            _ => Vec::new(),
         },
         input_token_limit: record.context_window,
         output_token_limit: record.max_output_tokens,

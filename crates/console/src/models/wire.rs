@@ -36,7 +36,8 @@ pub struct ContentModel {
     pub name: String,
     /// Human-readable name.
     pub display_name: String,
-    /// Actions that the model serves, such as `generateContent`.
+    /// Actions of this API that the model serves, such as `generateContent`. Empty for image, video,
+    /// speech, transcription, moderation and decision models.
     #[schema(value_type = Vec<String>)]
     pub supported_generation_methods: Vec<&'static str>,
     /// Maximum number of input and output tokens together; absent if it is unknown.

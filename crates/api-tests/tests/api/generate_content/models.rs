@@ -102,6 +102,14 @@ async fn a_single_model_has_the_format_of_its_client() {
     assert_eq!(record["name"], format!("models/{MODEL}"));
     assert_eq!(record["supportedGenerationMethods"][0], "generateContent");
     assert!(record["outputTokenLimit"].is_u64(), "{record}");
+    for (model, methods) in [
+        ("sim/embeddings", json!(["embedContent", "batchEmbedContents"])),
+        ("sim/image", json!([])),
+        ("sim/transcribe", json!([])),
+    ] {
+        let record = get(&scene, &format!("/v1beta/models/{model}"), "").await;
+        assert_eq!(record["supportedGenerationMethods"], methods, "{model}");
+    }
     let same = get(&scene, &format!("/v1/models/{MODEL}"), "x-goog-api-key").await;
     assert_eq!(same, record);
     let union = get(&scene, &format!("/v1/models/{MODEL}"), "anthropic-version").await;
