@@ -761,7 +761,7 @@ impl AuditVisitor for Auditor {
             self.fault(
                 "I1",
                 format!(
-                    "a transfer of {} moves {amount}, which is not above zero",
+                    "a transfer of {} moves {amount} nano-credits, which is not above zero",
                     transfer.subject
                 ),
             );

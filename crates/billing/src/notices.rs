@@ -248,7 +248,7 @@ impl Notices {
 
     async fn mail(&self, notice: &Notice) -> Result<(), NotifyError> {
         let mailer = self.mailer.as_ref();
-        let mailer = mailer.ok_or_else(|| NotifyError::transient("e-mail is not configured"))?;
+        let mailer = mailer.ok_or_else(|| NotifyError::transient("e-mail is not configured: set [mail]"))?;
         let body: serde_json::Value = serde_json::from_str(&notice.body).unwrap_or_default();
         let field = |name: &str| body["data"][name].as_str().unwrap_or("?").to_owned();
         let (credits, below) = (field("credits"), field("below"));

@@ -227,7 +227,7 @@ impl Operation for CloseAccount {
     }
 }
 
-/// Changes of an account; `None` leaves a field unchanged.
+/// Changes to an account; `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AccountUpdate {

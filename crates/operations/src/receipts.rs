@@ -32,7 +32,7 @@ pub struct LedgerAuditView {
     pub accounts: u64,
     /// Number of recomputed charges.
     pub calls: u64,
-    /// Number of charges whose usage the gateway counted itself.
+    /// Number of charges whose usage the gateway estimated.
     pub estimated: u64,
     /// Number of plan weeks read.
     pub weeks: u64,

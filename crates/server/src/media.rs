@@ -70,8 +70,12 @@ pub fn addresses(config: &Config, pepper: &Pepper) -> std::result::Result<MediaA
         &section.previous_signing_key_file,
     )?;
     let own = SigningKey::of_installation(pepper);
-    let own =
-        own.ok_or_else(|| ConfigError::new("service", "cannot derive a signing key from the secret"))?;
+    let own = own.ok_or_else(|| {
+        ConfigError::new(
+            "service",
+            "cannot derive the signing key of media URLs from the pepper",
+        )
+    })?;
     Ok(match current {
         Some(current) => MediaAddresses::new(current, Some(previous.unwrap_or(own))),
         None => MediaAddresses::new(own, previous),

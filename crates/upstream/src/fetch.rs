@@ -115,7 +115,7 @@ impl fmt::Display for FetchError {
             FetchError::Unreachable => "cannot be fetched",
             FetchError::TooLarge => "is too large",
             FetchError::TooSlow => "took too long to fetch",
-            FetchError::WrongType => "has an unsupported type",
+            FetchError::WrongType => "has content of an unsupported media type",
             FetchError::Busy => "was not fetched: too many fetches are running",
         })
     }

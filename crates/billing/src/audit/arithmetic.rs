@@ -170,7 +170,7 @@ pub struct Split {
     pub charge: i128,
     /// Cost above the hold.
     pub overrun: i128,
-    /// Part of the charge that the allowance pays, which pays first.
+    /// Part of the charge that the allowance pays. The allowance is used before credits.
     pub included: i128,
     /// Part of the charge that credits pay.
     pub paid: i128,

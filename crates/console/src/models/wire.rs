@@ -36,8 +36,8 @@ pub struct ContentModel {
     pub name: String,
     /// Human-readable name.
     pub display_name: String,
-    /// Actions of this API that the model serves, such as `generateContent`. Empty for image, video,
-    /// speech, transcription, moderation and decision models.
+    /// Actions of this API that the model serves, such as `generateContent`. Empty for models that
+    /// are neither chat nor embedding models.
     #[schema(value_type = Vec<String>)]
     pub supported_generation_methods: Vec<&'static str>,
     /// Maximum number of input and output tokens together; absent if it is unknown.

@@ -123,9 +123,10 @@ fn reasoning_of(content: ReasoningContent) -> Option<Part> {
     Some(Part::Reasoning(reasoning))
 }
 
-/// Converts `stopReason` to the common finish reason. All other reasons become
-/// [`FinishReason::ToolCalls`] if `called_tools` is set, otherwise [`FinishReason::Stop`]. This
-/// includes `stop_sequence`, because the format does not report which sequence ended the response.
+/// Converts `stopReason` to the common finish reason. An absent reason, or one without its own
+/// finish reason, becomes [`FinishReason::ToolCalls`] if `called_tools` is set, otherwise
+/// [`FinishReason::Stop`]. This includes `stop_sequence`, because the format does not report which
+/// sequence ended the response.
 pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> FinishReason {
     match reason {
         Some("max_tokens") => FinishReason::Length,

@@ -29,8 +29,8 @@ pub fn routes() -> OpenApiRouter<Inference> {
 /// to call. No text is generated. Only input is charged: the state once, the text of each question,
 /// and media.
 ///
-/// The body selects one of three dialects, and the response uses the same dialect and container:
-/// the gateway's own (`state`, and `questions` as an array or a map), OpenAI's (`input`, and
+/// The body selects one of three dialects, and the response uses the same dialect and form: the
+/// gateway's own (`state`, and `questions` as an array or a map), OpenAI's (`input`, and
 /// `questions` as an array) and Google's (`input`, and `questions` as a map). The endpoint is also
 /// available as `POST /v1/systemone` and `POST /v1beta/decisions`.
 #[utoipa::path(

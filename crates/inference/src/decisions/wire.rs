@@ -34,8 +34,7 @@ pub struct NativeDecisions {
     /// file with its `file_id`.
     #[schema(value_type = Value)]
     state: serde_json::Value,
-    /// 1 to 128 questions: an array, or a map of id to question. The answers have the same
-    /// container.
+    /// 1 to 128 questions: an array, or a map of id to question. `answers` has the same form.
     questions: DecisionQuestions,
     /// Settings that apply to all questions.
     options: Option<DecisionOptions>,
@@ -187,7 +186,7 @@ pub struct NativeAnswers {
     created: i64,
     /// Model name as sent in the request.
     model: String,
-    /// Answers in the same container as the questions.
+    /// Answers: an array, or a map of question id to answer, like `questions`.
     answers: DecisionAnswers,
     /// Token usage and cost of the request.
     usage: DecisionUsage,

@@ -125,7 +125,7 @@ fn plain(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Returns the text of a message content, of its parts, or of the messages of an output.
+/// Returns the text of a message's content, a tool call's output, or a response's output.
 fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -34,7 +34,7 @@ pub(super) enum Role {
     Argument { tool: usize, argument: Argument },
 }
 
-/// Type of the choice.
+/// Answer scale of an item: yes or no, one of several options, or a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ItemKind {
     /// Yes or no, in this order.

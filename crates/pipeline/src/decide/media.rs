@@ -71,12 +71,13 @@ impl Pipeline {
         let kind = MediaKind::from(medium.kind);
         let refused = |error| fetch_error(&medium.param, error);
         if let Some(data) = medium.url.strip_prefix("data:") {
-            let (media_type, text) = data
-                .split_once(";base64,")
-                .ok_or_else(|| refused(FetchError::WrongType))?;
+            let (media_type, text) = data.split_once(";base64,").ok_or_else(|| {
+                let what = "must be a base64-encoded data URL, such as data:image/png;base64,…";
+                media_error(&medium.param, what)
+            })?;
             let bytes = STANDARD
                 .decode(text.trim())
-                .map_err(|_| refused(FetchError::WrongType))?;
+                .map_err(|_| media_error(&medium.param, "is a data URL with invalid base64"))?;
             if bytes.len() as u64 > kind.max_bytes().min(left) {
                 return Err(refused(FetchError::TooLarge));
             }

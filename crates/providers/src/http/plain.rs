@@ -178,7 +178,8 @@ impl IdleConnections {
     }
 }
 
-/// Closes expired connections until none are left.
+/// Closes expired connections once per `idle` interval. Returns when no idle connection is left or
+/// the pool was dropped.
 async fn watch(idle_connections: Weak<IdleConnections>, idle: Duration) {
     loop {
         tokio::time::sleep(idle).await;

@@ -132,7 +132,7 @@ impl ServiceAccount {
                 signed.as_bytes(),
                 &mut signature,
             )
-            .map_err(|_| TokenError::refused("the service account key cannot sign"))?;
+            .map_err(|_| TokenError::refused("cannot sign the token request with the service account key"))?;
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 

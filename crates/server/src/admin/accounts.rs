@@ -118,7 +118,7 @@ async fn get_account(
     Ok(Json(api.perform(&operator, ShowAccount { id }).await?))
 }
 
-/// Changes of an account. Omitted fields stay unchanged. A limit of null removes the override, so
+/// Changes to an account. Omitted fields stay unchanged. A limit of null removes the override, so
 /// that the default applies.
 #[derive(Debug, ToSchema)]
 #[expect(
@@ -318,7 +318,7 @@ async fn create_key(
     Ok(Json(api.perform(&operator, command).await?))
 }
 
-/// Changes of a key, at least one. Omitted fields stay unchanged.
+/// Changes to a key, at least one. Omitted fields stay unchanged.
 #[derive(Debug, ToSchema)]
 struct KeyPatch {
     /// Compatibility level: `strict`, `standard` or `lenient`. It determines how far requests are

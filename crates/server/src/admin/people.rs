@@ -206,7 +206,7 @@ async fn add_member(
     Ok(Json(api.perform(&operator, command).await?))
 }
 
-/// Changes of a member.
+/// Changes to a member.
 #[derive(Debug, ToSchema)]
 struct MemberPatch {
     /// `owner`, `admin`, `member` or `viewer`.

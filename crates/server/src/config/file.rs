@@ -711,7 +711,8 @@ pub struct JobsSection {
     /// Whether `serve` runs jobs. If false, it only accepts them, and `tollgate worker` processes
     /// run them.
     pub run_here: bool,
-    /// Maximum number of concurrent jobs of a process. If 0, the process only accepts jobs.
+    /// Maximum number of concurrent jobs of a process. If 0, `serve` only accepts jobs, and
+    /// `tollgate worker` refuses to start.
     pub concurrency: usize,
     /// Maximum number of concurrent jobs of an account, across all processes.
     pub per_account: u32,

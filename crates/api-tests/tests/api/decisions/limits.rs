@@ -177,6 +177,18 @@ fn refused() -> Vec<(&'static str, Value, &'static str, String)> {
             place.clone(),
         ),
         (
+            "a data URL that is not base64",
+            ask(typed("data:image/png,hello"), json!({"q": noul()})),
+            invalid,
+            place.clone(),
+        ),
+        (
+            "a data URL with invalid base64",
+            ask(typed("data:image/png;base64,!!!!"), json!({"q": noul()})),
+            invalid,
+            place.clone(),
+        ),
+        (
             "a text declared as an image",
             ask(typed("data:image/png;base64,aGVsbG8="), json!({"q": noul()})),
             invalid,

@@ -198,7 +198,7 @@ impl Batches {
         }
         tracing::error!(job.id = %work.job().terms.id, provider = %at.name, lines = chunk.lines().count(), "cannot determine whether batch lines were submitted; they are not submitted again");
         let message = "The gateway cannot determine whether the provider executed the request. \
-                       The request was not charged.";
+                       The request was not charged. Send it again in a new batch.";
         let lost = LineOutcome::Failed(Arc::new(Error::new(ErrorCode::InternalError, message)));
         Ok(Some(ChunkStatus::Ended(Vec::new(), lost)))
     }
@@ -210,9 +210,9 @@ impl Batches {
             BatchState::Running => ChunkStatus::Pending(self.pause(chunk.at)),
             BatchState::Ended(places, end) => {
                 let rest = match (end, stop) {
-                    (BatchEnd::Complete, _) => {
-                        no_answer("The model provider returned no response. The request was not charged.")
-                    }
+                    (BatchEnd::Complete, _) => no_answer(
+                        "The model provider returned no response. The request was not charged. Send it again in a new batch.",
+                    ),
                     (BatchEnd::Cancelled, StopReason::Expired) | (BatchEnd::Expired, _) => {
                         LineOutcome::NotStarted(NotStarted::Expired)
                     }
@@ -229,7 +229,9 @@ impl Batches {
             }
             BatchState::Lost => ChunkStatus::Ended(
                 Vec::new(),
-                no_answer("The model provider has lost the request. The request was not charged."),
+                no_answer(
+                    "The model provider has lost the request. The request was not charged. Send it again in a new batch.",
+                ),
             ),
         }
     }
