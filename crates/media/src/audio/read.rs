@@ -287,7 +287,7 @@ fn ignored(form: &mut Form) -> Result<Vec<&'static str>, Error> {
         Some(_) => return Err(unsupported("chunking_strategy")),
     }
     if !form.all("include[]").is_empty() {
-        return Err(unsupported("include[]"));
+        return Err(unsupported("include"));
     }
     Ok(ignored)
 }

@@ -319,7 +319,7 @@ async fn vectors_come_from_predict() {
         })
     );
     for (body, expected) in [
-        ("{}", "no vectors"),
+        ("{}", "no valid vectors"),
         (
             r#"{"predictions":[{"embeddings":{"values":[1]}}]}"#,
             "received 1 vectors for 2 inputs",
