@@ -1,12 +1,23 @@
 //! `config check` and `doctor`, which report problems of an installation.
 
+use clap::Subcommand;
 use serde_json::json;
 use tollgate_server::doctor::{self, Finding, State};
 
 use super::load;
-use crate::cli::{Place, Settings};
+use crate::cli::Place;
 use crate::failure::{Exit, Failure};
 use crate::print::{Printer, tables};
+
+/// Subcommands of `tollgate config`.
+#[derive(Debug, Subcommand)]
+pub enum Settings {
+    /// Load the settings as `serve` would, and report problems without starting the gateway.
+    #[command(
+        after_help = "Examples:\n  tollgate config check\n  tollgate config check --config /etc/tollgate/tollgate.toml\n\nExit code 3 when the settings have problems."
+    )]
+    Check,
+}
 
 /// Runs `tollgate config`.
 pub fn settings(place: Place, command: Settings, printer: &Printer) -> Result<Exit, Failure> {

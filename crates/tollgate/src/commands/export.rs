@@ -2,15 +2,62 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::{Args, Subcommand, ValueEnum};
 use tollgate_operations::export::{self, ExportPage, ExportRows, Kind};
 use tollgate_server::control;
+use tollgate_types::Timestamp;
 
-use super::control::{KNOWN_ACCOUNTS, refused, resolve_filter};
+use super::arguments::{AccountArg, instant};
+use super::send::{KNOWN_ACCOUNTS, refused, resolve_filter};
 use super::start;
-use crate::cli::{Export, Format, Place};
+use crate::cli::Place;
 use crate::failure::{Exit, Failure};
+
+/// Subcommands of `tollgate usage`.
+#[derive(Debug, Subcommand)]
+pub enum Usage {
+    /// Export usage, one line per call, ordered by account, newest first. Prompts and responses are
+    /// not included.
+    #[command(
+        after_help = "Examples:\n  tollgate usage export --all --format jsonl\n  tollgate usage export --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --from 2026-11-01 --to 2026-12-01 --out usage.csv"
+    )]
+    Export(Export),
+}
+
+/// Rows to export, with their format and destination.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Export the rows of this account. Required unless --all is set.
+    #[arg(long, value_name = "ID|NAME", required_unless_present = "all")]
+    pub account: Option<AccountArg>,
+    /// Export the rows of all accounts.
+    #[arg(long, conflicts_with = "account")]
+    pub all: bool,
+    /// Rows created at or after this time: RFC 3339, or a date in UTC.
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub from: Option<Timestamp>,
+    /// Rows created before this time: RFC 3339, or a date in UTC.
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub to: Option<Timestamp>,
+    /// Output format of the rows.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Output file, which is overwritten (default: stdout).
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// Output format of exported rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// CSV with a header row. Cells that a spreadsheet would evaluate as formulas are escaped.
+    #[default]
+    Csv,
+    /// One JSON object per line.
+    Jsonl,
+}
 
 /// Runs `tollgate ledger export` or `tollgate usage export`.
 pub fn export(place: Place, command: &Export, kind: Kind) -> Result<Exit, Failure> {

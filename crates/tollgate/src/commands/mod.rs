@@ -1,18 +1,25 @@
-//! One module per kind of command. Each calls the server crate and prints the reply; none contains
-//! business logic.
+//! One module per group of commands: the arguments for clap, and the functions that call the server
+//! crate and print the reply. None contains business logic.
 
-mod admin;
-mod alerts;
-mod batches;
-mod check;
-mod control;
-mod decisions;
-mod export;
-mod moving;
+pub mod accounts;
+pub mod admin;
+pub mod alerts;
+mod arguments;
+pub mod batches;
+pub mod check;
+pub mod credits;
+pub mod decisions;
+pub mod export;
+pub mod keys;
+pub mod ledger;
+pub mod models;
+pub mod moving;
 mod openapi;
-mod receipts;
-mod serve;
-mod top_ups;
+mod send;
+pub mod serve;
+pub mod statements;
+pub mod subscriptions;
+pub mod top_ups;
 
 use std::ffi::OsString;
 
@@ -21,7 +28,9 @@ use tollgate_operations::export::Kind;
 use tollgate_server::config::env::Environment;
 use tollgate_server::{Config, ConfigError, Flags, telemetry};
 
-use crate::cli::{Cli, Command, Ledger, Place, Usage};
+use self::export::Usage;
+use self::ledger::Ledger;
+use crate::cli::{Cli, Command, Place};
 use crate::failure::{Exit, Failure};
 use crate::print::Printer;
 
@@ -56,23 +65,23 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Worker(command) => serve::work(place, command),
         Command::Migrate => serve::migrate(place, &printer),
         Command::Move(command) => moving::run(place, &command, &printer),
-        Command::Accounts(command) => control::accounts(place, command, &printer),
-        Command::Keys(command) => control::keys(place, command, &printer),
-        Command::Credits(command) => control::credits(place, command, &printer),
+        Command::Accounts(command) => accounts::accounts(place, command, &printer),
+        Command::Keys(command) => keys::keys(place, command, &printer),
+        Command::Credits(command) => credits::credits(place, command, &printer),
         Command::TopUps(command) => top_ups::top_ups(place, command, &printer),
         Command::Alerts(command) => alerts::alerts(place, command, &printer),
         Command::Batches(command) => batches::batches(place, command, &printer),
         Command::Decisions(command) => decisions::decisions(command, &printer),
-        Command::Plans(command) => control::plans(place, command, &printer),
-        Command::Subscriptions(command) => control::subscriptions(place, command, &printer),
-        Command::Models(command) => control::models(place, command, &printer),
+        Command::Plans(command) => subscriptions::plans(place, command, &printer),
+        Command::Subscriptions(command) => subscriptions::subscriptions(place, command, &printer),
+        Command::Models(command) => models::models(place, command, &printer),
         Command::Ledger(Ledger::Export(command)) => export::export(place, &command, Kind::Transfers),
-        Command::Ledger(Ledger::Audit(scope)) => receipts::audit(place, scope, &printer),
-        Command::Ledger(Ledger::Receipt(command)) => receipts::receipt(place, command, &printer),
-        Command::Ledger(Ledger::Verify(command)) => receipts::verify(&command, &printer),
-        Command::Ledger(Ledger::Check { reprice }) => control::check_ledger(place, reprice, &printer),
+        Command::Ledger(Ledger::Audit(scope)) => ledger::audit(place, scope, &printer),
+        Command::Ledger(Ledger::Receipt(command)) => ledger::receipt(place, command, &printer),
+        Command::Ledger(Ledger::Verify(command)) => ledger::verify(&command, &printer),
+        Command::Ledger(Ledger::Check { reprice }) => ledger::check_ledger(place, reprice, &printer),
         Command::Usage(Usage::Export(command)) => export::export(place, &command, Kind::Usage),
-        Command::Statements(command) => control::statements(place, command, &printer),
+        Command::Statements(command) => statements::statements(place, command, &printer),
         Command::Providers(command) => admin::providers(place, command, &printer),
         Command::Prices(command) => admin::prices(place, command, &printer),
         Command::Members(command) => admin::members(place, command, &printer),

@@ -1,11 +1,12 @@
 //! The command `tollgate move`.
 
+use clap::Args;
 use tollgate_server::moving::{self, MoveError, TransferProgress};
 use tollgate_types::Clock;
 use tollgate_types::clock::SystemClock;
 
 use super::start;
-use crate::cli::{Move, Place};
+use crate::cli::Place;
 use crate::failure::{Exit, Failure};
 use crate::print::{Printer, tables};
 
@@ -14,6 +15,31 @@ const REPORT_INTERVAL_MICROS: u64 = 2_000_000;
 
 /// Minimum duration for a meaningful rate.
 const LONG_MICROS: u64 = 200_000;
+
+/// Arguments of `tollgate move`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tollgate move --from sqlite:/var/lib/tollgate/tollgate.db --to postgres://tollgate@db/tollgate
+  tollgate move --from postgres://tollgate@db/tollgate --to sqlite:/var/lib/tollgate-new/tollgate.db --json
+
+Stop every gateway first. The source is only read; with SQLite its journal is applied, as at any \
+start. The target must be empty: a PostgreSQL database on which `tollgate migrate` was run, or a \
+directory without a SQLite database. It receives everything or nothing; after a failure, run the \
+command again. Every row is read back and compared, and the target's ledger is checked.
+
+Pass the password in PGPASSWORD or ~/.pgpass: `ps` shows the URLs of the command line.
+
+Exit code 1 on failure, 2 when the source or the target cannot be used, 3 when the moved ledger \
+has faults; the source has the same ones.")]
+pub struct Move {
+    /// Source database: sqlite:DIR/tollgate.db or postgres://user@host:5432/database.
+    #[arg(long, value_name = "URL")]
+    pub from: String,
+    /// Target database: an empty database of the other engine, in the same URL form.
+    #[arg(long, value_name = "URL")]
+    pub to: String,
+}
 
 /// Runs `tollgate move`.
 pub fn run(place: Place, command: &Move, printer: &Printer) -> Result<Exit, Failure> {

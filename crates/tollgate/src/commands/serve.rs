@@ -1,13 +1,69 @@
 //! The commands `serve`, `worker` and `migrate`.
 
+use clap::Args;
 use serde_json::json;
 use tollgate_server::config::StorageUrl;
 use tollgate_server::{Config, Flags, serve, worker};
 
 use super::{load, start, start_logs};
-use crate::cli::{Place, Serve, Worker};
+use crate::cli::Place;
 use crate::failure::{Exit, Failure};
 use crate::print::Printer;
+
+/// Arguments of `tollgate serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tollgate serve
+  tollgate serve --listen 127.0.0.1:0 --data /var/lib/tollgate
+  tollgate serve --print-config
+
+The first line on stdout is the listen address. Logs go to stderr. The environment variable \
+TOLLGATE_LOG filters them, such as TOLLGATE_LOG=warn.
+On SIGTERM, the gateway fails its readiness probe and accepts calls for another \
+timeouts.drain_delay_ms; a second signal ends this delay. Then, or immediately on SIGINT, it \
+finishes running calls, for at most timeouts.shutdown_ms, and stops; a further signal stops it \
+within seconds. On SIGHUP, it reloads the settings.")]
+pub struct Serve {
+    /// Listen address of the public API [default: 127.0.0.1:8080]; port 0 selects a free port.
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// Listen address of metrics and the admin API [default: 127.0.0.1:9464]; if the port is in
+    /// use, a free port is selected.
+    #[arg(long, value_name = "ADDR")]
+    pub admin: Option<String>,
+    /// Print the effective settings, without secrets, and exit.
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+/// Arguments of `tollgate worker`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tollgate worker
+  tollgate worker --config /etc/tollgate/tollgate.toml --admin 127.0.0.1:9465
+
+Images, videos, batches and background responses are jobs: a node accepts them, and any process on \
+the same PostgreSQL database runs them. `tollgate serve` runs jobs too, unless its settings contain
+
+  [jobs]
+  run_here = false
+
+Then only workers run them. Start as many as you like, on any machine, with the same settings \
+file, pepper and [media] store (s3, or a shared directory). When a worker dies, another one \
+continues its jobs after 30 seconds; requests that may have reached a provider are not repeated. \
+Workers need PostgreSQL.
+
+The first line on stdout is the listen address, which serves /metrics, /healthz and /readyz. Logs \
+go to stderr. On SIGTERM or SIGINT, the worker finishes running jobs, for at most \
+timeouts.shutdown_ms; on a second signal, it hands them over to other workers immediately.")]
+pub struct Worker {
+    /// Listen address of metrics and probes [default: 127.0.0.1:9464]; if the port is in use, a
+    /// free port is selected.
+    #[arg(long, value_name = "ADDR")]
+    pub admin: Option<String>,
+}
 
 /// Runs the gateway until SIGTERM or SIGINT.
 pub fn serve(place: Place, command: Serve, printer: &Printer) -> Result<Exit, Failure> {

@@ -10,7 +10,7 @@ const MIN_WORDS: usize = 4;
 /// The OpenAPI documents, whose descriptions users read.
 const DOCUMENTS: &[&str] = &["docs/openapi.json", "docs/openapi-admin.json"];
 /// The definitions of the command line, whose comments are its help.
-const COMMAND_LINE: &str = "crates/tollgate/src/cli";
+const COMMAND_LINE: &[&str] = &["crates/tollgate/src/cli", "crates/tollgate/src/commands/"];
 
 /// A text with its place, such as `crates/edge/src/auth.rs:12`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Sample {
 /// the command line.
 pub fn comments(tree: &Tree) -> Vec<Sample> {
     product(tree)
-        .filter(|file| !file.path.starts_with(COMMAND_LINE))
+        .filter(|file| !is_help(file))
         .flat_map(comment_blocks)
         .collect()
 }
@@ -31,7 +31,7 @@ pub fn comments(tree: &Tree) -> Vec<Sample> {
 /// Collects the texts that users read: help of the command line, descriptions of both OpenAPI
 /// documents, and string literals that are sentences.
 pub fn user_texts(tree: &Tree) -> Vec<Sample> {
-    let help = product(tree).filter(|file| file.path.starts_with(COMMAND_LINE));
+    let help = product(tree).filter(|file| is_help(file));
     let mut found: Vec<Sample> = help.flat_map(comment_blocks).collect();
     for file in DOCUMENTS.iter().filter_map(|path| tree.file(path)) {
         let document: Value = serde_json::from_str(&file.text).unwrap_or_default();
@@ -61,6 +61,10 @@ fn next(state: &mut u64) -> u64 {
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)
+}
+
+fn is_help(file: &File) -> bool {
+    COMMAND_LINE.iter().any(|start| file.path.starts_with(start))
 }
 
 fn product(tree: &Tree) -> impl Iterator<Item = &File> {
@@ -154,7 +158,7 @@ mod tests {
         let tree = Tree::of(&[
             ("crates/edge/src/a.rs", code),
             ("crates/edge/src/a/tests.rs", "// No product.\n"),
-            ("crates/tollgate/src/cli/keys.rs", "/// List keys\n"),
+            ("crates/tollgate/src/commands/keys.rs", "/// List keys\n"),
         ]);
         let found = comments(&tree);
         assert_eq!(
@@ -170,7 +174,7 @@ mod tests {
         let document = r#"{"info": {"description": "The API."}, "list": [{"summary": "List keys"}]}"#;
         let tree = Tree::of(&[
             ("crates/edge/src/a.rs", code),
-            ("crates/tollgate/src/cli/keys.rs", "/// Revoke a key\n"),
+            ("crates/tollgate/src/commands/keys.rs", "/// Revoke a key\n"),
             ("docs/openapi.json", document),
         ]);
         assert_eq!(

@@ -1,0 +1,180 @@
+//! The `tollgate keys` commands.
+
+use clap::{Subcommand, ValueEnum, value_parser};
+use tollgate_operations::view::KeyView;
+use tollgate_operations::{ChangeKey, CreateKey, ListKeys, RevokeKey};
+use tollgate_types::KeyId;
+
+use super::arguments::AccountArg;
+use super::send::{KNOWN_ACCOUNTS, resolve_account, send};
+use super::start;
+use crate::cli::Place;
+use crate::failure::{Exit, Failure};
+use crate::print::{Printer, tables};
+
+const KNOWN_KEYS: &str = "`tollgate keys list --account ID` shows an account's keys with their ids.";
+
+/// Subcommands of `tollgate keys`.
+#[derive(Debug, Subcommand)]
+pub enum Keys {
+    /// Create an API key and print it. The key is shown only once.
+    #[command(
+        after_help = "Examples:\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name staging\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name ci --test\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --expires-in-days 90"
+    )]
+    Create {
+        /// Account id, or account name if unique.
+        #[arg(long, value_name = "ID|NAME")]
+        account: AccountArg,
+        /// Display name (1–100 characters).
+        #[arg(long, value_name = "TEXT", default_value = "default")]
+        name: String,
+        /// Days until the key expires, 1–36500 (default: never).
+        #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
+        expires_in_days: Option<u32>,
+        /// Adaptation of requests to models that lack a requested feature.
+        #[arg(long, value_enum, default_value_t)]
+        compat: Compat,
+        /// Create a test key. It reaches only simulated models and spends no credits.
+        #[arg(long)]
+        test: bool,
+        /// Make image requests with this key wait for the image by default, instead of returning a
+        /// job.
+        #[arg(long)]
+        sync: bool,
+    },
+    /// List an account's keys with their last four characters and last use.
+    #[command(
+        after_help = "Examples:\n  tollgate keys list --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate keys list --account acme"
+    )]
+    List {
+        /// Account id, or account name if unique.
+        #[arg(long, value_name = "ID|NAME")]
+        account: AccountArg,
+    },
+    /// Set how a key's requests are adapted to models that lack a requested feature.
+    #[command(
+        after_help = "Examples:\n  tollgate keys set-compat key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b lenient"
+    )]
+    SetCompat {
+        /// Key id (key_…), not the key itself.
+        #[arg(value_parser = key_id)]
+        id: KeyId,
+        /// Adaptation level for requests with this key.
+        compat: Compat,
+    },
+    /// Set whether image requests wait for the image by default, instead of returning a job.
+    ///
+    /// Clients without job support, such as `client.images.generate()` of OpenAI's SDKs, need `on`.
+    /// The request field `sync` overrides this setting.
+    #[command(after_help = "Examples:\n  tollgate keys set-sync key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b on")]
+    SetSync {
+        /// Key id (key_…), not the key itself.
+        #[arg(value_parser = key_id)]
+        id: KeyId,
+        /// Default for image requests with this key.
+        sync: Switch,
+    },
+    /// Revoke a key permanently.
+    #[command(after_help = "Examples:\n  tollgate keys revoke key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b")]
+    Revoke {
+        /// Key id (key_…), not the key itself.
+        #[arg(value_parser = key_id)]
+        id: KeyId,
+    },
+}
+
+/// Adaptation of requests to models that lack a requested feature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Compat {
+    /// Refuse the request with an error.
+    Strict,
+    /// Move mid-conversation instructions into the user's turn, and drop an unsupported
+    /// `parallel_tool_calls: false` or reasoning effort.
+    #[default]
+    Standard,
+    /// Also drop hosted tools, unknown fields, and unsupported optional fields such as
+    /// `service_tier` or `verbosity`. The header `x-tollgate-ignored` lists the dropped fields.
+    Lenient,
+}
+
+impl Compat {
+    /// Returns the name that the control commands use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Compat::Strict => "strict",
+            Compat::Standard => "standard",
+            Compat::Lenient => "lenient",
+        }
+    }
+}
+
+/// Default for image requests: wait for the image (`on`), or return a job (`off`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// Wait for the image.
+    On,
+    /// Return a job immediately.
+    Off,
+}
+
+/// Runs `tollgate keys`.
+pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Failure> {
+    let config = &start(place)?;
+    let show = |key: KeyView| printer.answer(&key, || tables::keys(std::slice::from_ref(&key)));
+    match command {
+        Keys::Create {
+            account,
+            name,
+            expires_in_days,
+            compat,
+            test,
+            sync,
+        } => {
+            let command = CreateKey {
+                account: resolve_account(config, &account)?,
+                name,
+                expires_in_days,
+                compat: Some(compat.as_str().to_owned()),
+                test,
+                sync,
+            };
+            let created = send(config, command, KNOWN_ACCOUNTS)?;
+            printer.answer(&created, || format!("{}\n", created.key))?;
+            printer.hint(&format!(
+                "This is the key with id {}. It is shown once; store it now.",
+                created.id
+            ));
+        }
+        Keys::List { account } => {
+            let account = resolve_account(config, &account)?;
+            let keys = send(config, ListKeys { account }, KNOWN_ACCOUNTS)?;
+            printer.answer(&keys, || tables::keys(&keys))?;
+            if keys.is_empty() {
+                printer.hint("No keys. Create one with `tollgate keys create --account ID`.");
+            }
+        }
+        Keys::SetCompat { id, compat } => {
+            let command = ChangeKey {
+                id,
+                compat: Some(compat.as_str().to_owned()),
+                sync: None,
+            };
+            show(send(config, command, KNOWN_KEYS)?)?;
+        }
+        Keys::SetSync { id, sync } => {
+            let command = ChangeKey {
+                id,
+                compat: None,
+                sync: Some(sync == Switch::On),
+            };
+            show(send(config, command, KNOWN_KEYS)?)?;
+        }
+        Keys::Revoke { id } => show(send(config, RevokeKey { id }, KNOWN_KEYS)?)?,
+    }
+    Ok(Exit::Fine)
+}
+
+fn key_id(text: &str) -> Result<KeyId, &'static str> {
+    let advice = "expected a key id: key_ and 32 hex digits; `tollgate keys list --account ID` shows the ids";
+    text.parse().map_err(|_| advice)
+}
