@@ -10,16 +10,17 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::HOST;
 use http::uri::Authority;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use tollgate_edge::ApiError;
 use tollgate_types::{Error, ErrorCode};
 
 /// Host names that the admin listener accepts, besides IP addresses and `localhost`.
 pub(crate) type Names = Arc<[String]>;
 
-/// Refuses requests whose `Host` header is missing, repeated or not accepted, with status 421.
+/// Refuses requests whose host is missing, repeated or not accepted, with status 421. HTTP/1.1
+/// sends the host in the header `Host`, HTTP/2 in `:authority`.
 pub(crate) async fn check(State(names): State<Names>, request: Request, next: Next) -> Response {
-    if is_expected(request.headers(), &names) {
+    if is_expected(request.uri().authority(), request.headers(), &names) {
         return next.run(request).await;
     }
     let message = "The 'Host' header must be an IP address, 'localhost' or a name in 'server.admin_hosts'.";
@@ -29,14 +30,21 @@ pub(crate) async fn check(State(names): State<Names>, request: Request, next: Ne
     response
 }
 
-fn is_expected(headers: &HeaderMap, names: &[String]) -> bool {
+fn is_expected(requested: Option<&Authority>, headers: &HeaderMap, names: &[String]) -> bool {
     let mut hosts = headers.get_all(HOST).iter();
-    let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return false;
+    let (host, is_repeated) = (hosts.next(), hosts.next().is_some());
+    let is_known_text = |host: &HeaderValue| {
+        let authority = host.to_str().ok().and_then(|host| host.parse().ok());
+        authority.is_some_and(|authority| is_known(&authority, names))
     };
-    let Some(authority) = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()) else {
-        return false;
-    };
+    // Of a request with both, both must be accepted.
+    !is_repeated
+        && (host.is_some() || requested.is_some())
+        && host.is_none_or(is_known_text)
+        && requested.is_none_or(|authority| is_known(authority, names))
+}
+
+fn is_known(authority: &Authority, names: &[String]) -> bool {
     let host = authority.host();
     let literal = host
         .strip_prefix('[')
@@ -54,6 +62,21 @@ mod tests {
     #[test]
     fn names_must_be_known() {
         let names = ["gateway.internal".to_owned()];
+        let mut localhost = HeaderMap::new();
+        localhost.append(HOST, "localhost".parse().unwrap());
+        for (authority, headers, expected) in [
+            ("127.0.0.1:9464", &HeaderMap::new(), true),
+            ("evil.example:9464", &HeaderMap::new(), false),
+            ("127.0.0.1:9464", &localhost, true),
+            ("evil.example:9464", &localhost, false),
+        ] {
+            let requested = authority.parse().unwrap();
+            assert_eq!(
+                is_expected(Some(&requested), headers, &names),
+                expected,
+                "{authority}"
+            );
+        }
         for (hosts, expected) in [
             (&["127.0.0.1:9464"][..], true),
             (&["10.1.2.3"], true),
@@ -73,7 +96,7 @@ mod tests {
             for host in hosts {
                 headers.append(HOST, host.parse().unwrap());
             }
-            assert_eq!(is_expected(&headers, &names), expected, "{hosts:?}");
+            assert_eq!(is_expected(None, &headers, &names), expected, "{hosts:?}");
         }
     }
 }
