@@ -84,6 +84,18 @@ macro_rules! commands {
     };
 }
 
+/// Decodes the reply to a command. An error omits the reply, which may contain a secret.
+pub fn reply_to<C: Operation>(reply: Value) -> Result<C::Reply, Error> {
+    serde_json::from_value(reply).map_err(|_| other_version())
+}
+
+/// Returns the error for a reply that this version cannot read.
+pub fn other_version() -> Error {
+    Error::internal(
+        "The server sent an unexpected reply. Use the `tollgate` program of the server's version.",
+    )
+}
+
 pub(crate) fn decode<C: Operation>(parameters: Value) -> Result<C, Error> {
     serde_json::from_value(parameters).map_err(|error| unknown_command(&error.to_string()))
 }

@@ -7,13 +7,16 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::Value;
 use tollgate_operations::view::ModelView;
 use tollgate_operations::view::prices::PriceCheckView;
-use tollgate_operations::{Actor, CheckPrices, ListModels, Operation, Operations, prices};
+use tollgate_operations::wire::{Request, reply_to};
+use tollgate_operations::{Actor, CheckPrices, ListModels, Operation, prices};
 use tollgate_storage::{StorageError, StorageErrorKind};
 use tollgate_types::{Error, ErrorCode};
 
 use crate::config::{Config, ConfigError, StorageUrl};
+use crate::wiring::AppState;
 use crate::{assemble, cause, wiring};
 
 /// Reason why a command failed.
@@ -123,37 +126,79 @@ async fn run_async<C: Operation>(config: &Config, command: C) -> Result<C::Reply
 async fn run_each_async<C: Operation>(
     config: &Config,
     command: C,
-    mut next: impl FnMut(C::Reply) -> Result<Option<C>, Error>,
+    next: impl FnMut(C::Reply) -> Result<Option<C>, Error>,
 ) -> Result<(), RunError> {
-    let home = config
-        .home()
-        .or_else(|| C::NEEDS_SERVER.then_some(config.socket_home()));
-    if C::NEEDS_DATA {
-        require_data(config)?;
-    }
-    let mut waited = Duration::ZERO;
-    let app_state = loop {
-        if let Some(home) = home
-            && socket::is_served(home).await
-        {
-            let mut command = Some(command);
-            while let Some(requested) = command {
-                command = next(socket::send(home, &requested).await?)?;
-            }
-            return Ok(());
-        }
-        match wiring::app_state(config).await {
-            Ok(app_state) => break app_state,
-            Err(error) if is_starting(config, &error) && waited < START_TIMEOUT => {
-                tokio::time::sleep(RETRY_INTERVAL).await;
-                waited += RETRY_INTERVAL;
-            }
-            Err(error) => return Err(open_error(error)),
-        }
-    };
-    let done = execute_each(&app_state.operations, command, next).await;
-    app_state.storage.engine.close().await.map_err(Error::internal)?;
+    let executor = Executor::open(config, C::NEEDS_DATA, C::NEEDS_SERVER).await?;
+    let done = execute_each(&executor, command, next).await;
+    executor.close().await?;
     Ok(done?)
+}
+
+/// The process that executes commands. Commands pass it in the form of the command socket, so that
+/// the program contains its code once and not for each command.
+enum Executor {
+    /// The running server, with the command socket in this directory.
+    Server(PathBuf),
+    /// This process, which has opened the database.
+    Here(Box<AppState>),
+}
+
+impl Executor {
+    /// Finds the running server, or opens the database. Waits for a server that starts or stops.
+    async fn open(config: &Config, needs_data: bool, needs_server: bool) -> Result<Self, RunError> {
+        let home = config
+            .home()
+            .or_else(|| needs_server.then_some(config.socket_home()));
+        if needs_data {
+            require_data(config)?;
+        }
+        let mut waited = Duration::ZERO;
+        loop {
+            if let Some(home) = home
+                && socket::is_served(home).await
+            {
+                return Ok(Self::Server(home.to_owned()));
+            }
+            match wiring::app_state(config).await {
+                Ok(app_state) => return Ok(Self::Here(Box::new(app_state))),
+                Err(error) if is_starting(config, &error) && waited < START_TIMEOUT => {
+                    tokio::time::sleep(RETRY_INTERVAL).await;
+                    waited += RETRY_INTERVAL;
+                }
+                Err(error) => return Err(open_error(error)),
+            }
+        }
+    }
+
+    async fn execute(&self, request: Request) -> Result<Value, Error> {
+        match self {
+            Self::Server(home) => socket::exchange(home, &request).await,
+            Self::Here(app_state) => {
+                let actor = Actor::command_line();
+                app_state.operations.execute_request(&actor, request).await
+            }
+        }
+    }
+
+    async fn close(self) -> Result<(), Error> {
+        match self {
+            Self::Server(_) => Ok(()),
+            Self::Here(app_state) => app_state.storage.engine.close().await.map_err(Error::internal),
+        }
+    }
+}
+
+async fn execute_each<C: Operation>(
+    executor: &Executor,
+    first: C,
+    mut next: impl FnMut(C::Reply) -> Result<Option<C>, Error>,
+) -> Result<(), Error> {
+    let mut command = Some(first);
+    while let Some(requested) = command {
+        let reply = executor.execute(Request::of(&requested)?).await?;
+        command = next(reply_to::<C>(reply)?)?;
+    }
+    Ok(())
 }
 
 /// Maximum time that a command waits for a server that starts or stops.
@@ -173,19 +218,6 @@ async fn is_served(config: &Config) -> bool {
 fn is_starting(config: &Config, error: &anyhow::Error) -> bool {
     let storage = error.downcast_ref::<StorageError>();
     config.home().is_some() && storage.is_some_and(|error| error.kind == StorageErrorKind::Unavailable)
-}
-
-async fn execute_each<C: Operation>(
-    operations: &Operations,
-    first: C,
-    mut next: impl FnMut(C::Reply) -> Result<Option<C>, Error>,
-) -> Result<(), Error> {
-    let mut command = Some(first);
-    let actor = Actor::command_line();
-    while let Some(requested) = command {
-        command = next(operations.execute(&actor, requested).await?)?;
-    }
-    Ok(())
 }
 
 fn open_error(error: anyhow::Error) -> RunError {

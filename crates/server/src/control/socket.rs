@@ -6,10 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::task::TaskTracker;
-use tollgate_operations::wire::{Request, unknown_command};
+use tollgate_operations::wire::{Request, other_version, reply_to, unknown_command};
 use tollgate_operations::{Actor, CommandError, Operation, Operations};
 use tollgate_types::{Error, ErrorCode};
 
@@ -80,6 +81,12 @@ pub async fn is_served(home: &Path) -> bool {
 
 /// Sends a command to the server on the socket in this directory, and returns its reply.
 pub async fn send<C: Operation>(home: &Path, command: &C) -> Result<C::Reply, Error> {
+    reply_to::<C>(exchange(home, &Request::of(command)?).await?)
+}
+
+/// Sends a command in transfer to the server on the socket in this directory, and returns its reply
+/// as JSON.
+pub async fn exchange(home: &Path, request: &Request) -> Result<Value, Error> {
     let unreachable = |error: std::io::Error| {
         let message = format!(
             "The data directory {} is in use, but its server cannot be reached: {error}",
@@ -89,7 +96,7 @@ pub async fn send<C: Operation>(home: &Path, command: &C) -> Result<C::Reply, Er
     };
     let stream = UnixStream::connect(path(home)).await.map_err(unreachable)?;
     let (reader, mut writer) = stream.into_split();
-    let mut text = serde_json::to_vec(&Request::of(command)?).map_err(Error::internal)?;
+    let mut text = serde_json::to_vec(request).map_err(Error::internal)?;
     text.push(b'\n');
     writer.write_all(&text).await.map_err(unreachable)?;
     let mut line = String::new();
@@ -97,16 +104,8 @@ pub async fn send<C: Operation>(home: &Path, command: &C) -> Result<C::Reply, Er
         .read_line(&mut line)
         .await
         .map_err(unreachable)?;
-    let answer: Result<C::Reply, CommandError> = serde_json::from_str(&line).map_err(other_version)?;
+    let answer: Result<Value, CommandError> = serde_json::from_str(&line).map_err(|_| other_version())?;
     answer.map_err(Error::from)
-}
-
-/// Returns the error for a reply that this version cannot read. It omits the reply, which may
-/// contain a secret.
-fn other_version(_: serde_json::Error) -> Error {
-    Error::internal(
-        "The server sent an unexpected reply. Use the `tollgate` program of the server's version.",
-    )
 }
 
 #[cfg(test)]
