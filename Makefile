@@ -14,8 +14,8 @@ LOCKED := $(if $(CI),--locked)
 
 # cargo-nextest if it is installed, else `cargo test`.
 ifneq ($(shell cargo nextest --version 2>/dev/null),)
-# Many tests wait for timers, so two tests more than there are processors keep these busy.
-TEST_THREADS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+# Many tests wait for timers, so one test more than there are processors keeps these busy.
+TEST_THREADS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 RUN_TESTS := cargo nextest run $(LOCKED) --workspace --test-threads $(TEST_THREADS) --profile $(if $(CI),ci,default)
 RUN_PROOFS := cargo nextest run $(LOCKED) --workspace --profile prove --run-ignored only -E 'test(/(^|::)prove_/)'
 else

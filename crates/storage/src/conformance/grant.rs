@@ -38,7 +38,7 @@ pub async fn same_id_is_one_grant(factory: Factory) {
         };
         assert_eq!(balance, expected);
     }
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
 }
 
 /// Checks that the id of a grant to one account cannot be used for another account.
@@ -49,7 +49,7 @@ pub async fn same_id_for_another_account_is_a_conflict(factory: Factory) {
     let before = LedgerSnapshot::read(&storage).await;
     let granted = storage.ledger.grant(grant(1, other, 100)).await;
     assert_eq!(kind(granted), StorageErrorKind::Conflict);
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
 }
 
 /// Checks that the sum of all grants to an account must not overflow, spent or not.
@@ -63,7 +63,7 @@ pub async fn sum_that_does_not_fit_is_a_conflict(factory: Factory) {
         let granted = storage.ledger.grant(grant(2, id, amount)).await;
         assert_eq!(kind(granted), StorageErrorKind::Conflict, "{amount}");
     }
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
     let balance = storage.ledger.grant(grant(2, id, 1)).await.unwrap();
     assert_eq!(balance.credits, nanos(i64::MAX - 12));
     LedgerSnapshot::read(&storage).await;
@@ -86,5 +86,5 @@ pub async fn amount_must_be_positive(factory: Factory) {
         let granted = storage.ledger.grant(grant(2, id, amount)).await;
         assert_eq!(kind(granted), StorageErrorKind::Conflict, "{amount}");
     }
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
 }

@@ -62,7 +62,7 @@ pub async fn denied_writes_nothing(factory: Factory) {
         let available = nanos(available);
         assert_eq!(outcome, HoldOutcome::Denied { available }, "{amount}");
     }
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
     take(&storage, hold(4, id, 40)).await;
 }
 
@@ -133,5 +133,5 @@ pub async fn negative_amount_is_refused(factory: Factory) {
         let outcome = storage.ledger.hold(hold(1, id, amount)).await;
         assert_eq!(kind(outcome), StorageErrorKind::Conflict);
     }
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
 }

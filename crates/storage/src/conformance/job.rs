@@ -173,7 +173,7 @@ pub async fn denied_jobs_write_nothing(factory: Factory) {
     assert_eq!(denied, HoldOutcome::Denied { available: nanos(9) });
     let found = storage.jobs.get(account, JobId::from_u128(5)).await.unwrap();
     assert_eq!(found, None);
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
     let unknown_account = AccountId::from_u128(99);
     let accepted = storage.jobs.accept(job(6), hold(6, unknown_account, 10)).await;
     assert_eq!(kind(accepted), StorageErrorKind::NotFound);
@@ -905,7 +905,7 @@ pub async fn old_jobs_are_swept(factory: Factory) {
         1,
         "what has not ended is kept"
     );
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
 }
 
 /// Checks that an owner can delete an ended job without any change to the ledger; jobs of other
@@ -947,7 +947,7 @@ pub async fn ended_jobs_are_forgotten(factory: Factory) {
         StorageErrorKind::Conflict,
         "a webhook is pending"
     );
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
 }
 
 /// Checks that jobs and their holds survive a restart: leased jobs are leased again after their

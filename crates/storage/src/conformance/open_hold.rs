@@ -53,7 +53,7 @@ pub async fn used_id_is_a_conflict(factory: Factory) {
                 "{number} {amount} {resolved}"
             );
         }
-        assert_eq!(LedgerSnapshot::read(&storage).await, before);
+        before.assert_unchanged(&storage).await;
         for hold in [&free, &paid] {
             storage.ledger.settle(settlement(hold, 0)).await.unwrap();
         }

@@ -138,7 +138,7 @@ pub async fn denied_consumes_neither(factory: Factory) {
             }
         );
     }
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
     take(&storage, hold(3, id, 150)).await;
 }
 
@@ -260,7 +260,7 @@ pub async fn denied_in_a_new_week_opens_nothing(factory: Factory) {
             available: nanos(105)
         }
     );
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
 }
 
 /// Checks that a call that ends after its week is charged by the terms of its hold; its unused
@@ -325,7 +325,7 @@ pub async fn spendable_is_what_a_hold_could_take(factory: Factory) {
         assert_eq!(spendable, expected, "{at:?}");
     }
     assert_eq!(storage.subscriptions.allowance(id).await.unwrap(), nanos(40));
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
     assert_eq!(
         plan.terms.paid_through,
         week(4),
@@ -373,7 +373,7 @@ pub async fn survives_reopening(factory: Factory) {
     storage.engine.close().await.unwrap();
     drop(storage);
     let storage = factory.open().await;
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
     let stored = storage.subscriptions.get(plan.terms.id).await.unwrap().unwrap();
     assert_eq!(stored.window, Some(1));
     storage.ledger.settle(settlement(&held, 85)).await.unwrap();

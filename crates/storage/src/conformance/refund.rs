@@ -100,7 +100,7 @@ pub async fn refunds_never_exceed_the_charge(factory: Factory) {
     let before = LedgerSnapshot::read(&storage).await;
     assert_eq!(denied(&storage, new(11, id, "b", Some(11))).await, 10);
     assert_eq!(denied(&storage, new(11, id, "b", Some(0))).await, 10);
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
     assert_eq!(refund_call(&storage, new(11, id, "b", None)).await, (10, 0));
     assert_eq!(denied(&storage, new(11, id, "c", None)).await, 0);
     assert_eq!(sums(&storage, id).await, [100, 0, 30]);
@@ -123,7 +123,7 @@ pub async fn same_id_is_one_refund(factory: Factory) {
             other @ RefundOutcome::Denied { .. } => unreachable!("{other:?}"),
         }
     }
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
 }
 
 /// Checks that allowance returns to its open week, after credits are refunded, and can be used
@@ -191,7 +191,7 @@ pub async fn survives_reopening(factory: Factory) {
     storage.engine.close().await.unwrap();
     drop(storage);
     let storage = factory.open().await;
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
     assert_eq!(denied(&storage, new(11, id, "b", Some(96))).await, 95);
 }
 
@@ -349,5 +349,5 @@ pub async fn only_grants_are_taken_back(factory: Factory) {
         .withdraw(TransferId::from_u128(77), Credits::MAX, at(9))
         .await;
     assert_eq!(kind(unknown), StorageErrorKind::NotFound);
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
 }

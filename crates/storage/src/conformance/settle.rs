@@ -138,7 +138,7 @@ pub async fn second_settlement_returns_the_first_result(factory: Factory) {
         };
         assert_eq!(resolution, expected);
     }
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
 }
 
 /// Checks that an unknown hold cannot be settled.
@@ -148,7 +148,7 @@ pub async fn unknown_hold_is_not_found(factory: Factory) {
     let before = LedgerSnapshot::read(&storage).await;
     let settled = storage.ledger.settle(settlement(&hold(3, id, 30), 12)).await;
     assert_eq!(kind(settled), StorageErrorKind::NotFound);
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
 }
 
 /// Checks that a settlement with the wrong account finds no hold, before and after the hold is
@@ -164,7 +164,7 @@ pub async fn hold_of_another_account_is_not_found(factory: Factory) {
         let before = LedgerSnapshot::read(&storage).await;
         let settled = storage.ledger.settle(foreign.clone()).await;
         assert_eq!(kind(settled), StorageErrorKind::NotFound, "{resolved}");
-        assert_eq!(LedgerSnapshot::read(&storage).await, before);
+        before.assert_unchanged(&storage).await;
         storage.ledger.settle(settlement(&hold, 12)).await.unwrap();
     }
     let page = UsagePage {
@@ -192,6 +192,6 @@ pub async fn negative_amounts_are_refused(factory: Factory) {
         let settled = storage.ledger.settle(negative).await;
         assert_eq!(kind(settled), StorageErrorKind::Conflict, "{charge} {overrun}");
     }
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
     assert!(storage.ledger.settle(settlement(&hold, 1)).await.unwrap().first);
 }

@@ -66,7 +66,7 @@ pub async fn fee_that_is_not_covered_writes_nothing(factory: Factory) {
     let before = LedgerSnapshot::read(&storage).await;
     let denied = storage.subscriptions.subscribe(plan(1, poor, 100)).await.unwrap();
     assert_eq!(denied, Payment::Denied { available: nanos(29) });
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
     assert_eq!(storage.subscriptions.list(poor).await.unwrap(), []);
     assert_eq!(
         storage
@@ -92,7 +92,7 @@ pub async fn one_plan_at_a_time(factory: Factory) {
         let before = LedgerSnapshot::read(&storage).await;
         let second = storage.subscriptions.subscribe(plan(2, id, 100)).await;
         assert_eq!(kind(second), StorageErrorKind::Conflict, "{state:?}");
-        assert_eq!(LedgerSnapshot::read(&storage).await, before);
+        before.assert_unchanged(&storage).await;
         let _ = storage
             .subscriptions
             .change(first.terms.id, Change::PastDue, at(1))
@@ -176,7 +176,7 @@ pub async fn renewal_is_paid_once(factory: Factory) {
             .await;
         assert_eq!(kind(again), StorageErrorKind::Conflict, "{period}");
     }
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
     assert_eq!(before.of(id).balance(LedgerAccount::Credits), 40);
     call(
         &storage,
@@ -228,7 +228,7 @@ pub async fn renewal_that_is_not_covered_changes_nothing(factory: Factory) {
         .await
         .unwrap();
     assert_eq!(denied, Payment::Denied { available: nanos(29) });
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
     assert_eq!(
         storage.subscriptions.get(created.terms.id).await.unwrap(),
         Some(created.clone())
@@ -550,7 +550,7 @@ pub async fn replacement_that_is_not_covered_changes_nothing(factory: Factory) {
         .replace(unknown, larger(3, id, at(9)), nanos(1))
         .await;
     assert_eq!(kind(unknown), StorageErrorKind::NotFound);
-    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    before.assert_unchanged(&storage).await;
     assert_eq!(
         storage.subscriptions.get(old.terms.id).await.unwrap(),
         Some(old.clone())
