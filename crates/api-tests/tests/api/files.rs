@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tollgate_testkit::gateway::http::{Request, Response};
 use tollgate_testkit::gateway::{Storage, eventually};
 
-use crate::scene::{CHAT, Scene, assert_any_error, assert_error};
+use crate::scene::{CHAT, Scene, assert_any_error, assert_error, files_in};
 
 pub const FILES: &str = "/v1/files";
 const BOUNDARY: &str = "7f83b1657ff1fc53";
@@ -624,22 +624,6 @@ async fn an_aborted_upload_leaves_no_object() {
     scene.finish().await;
 }
 
-/// Lists every file below a folder, with its bytes.
-fn everything(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let kind = std::fs::symlink_metadata(&path).unwrap().file_type();
-        if kind.is_dir() {
-            found.extend(everything(&path));
-        } else if kind.is_file() {
-            let bytes = std::fs::read(&path).unwrap();
-            found.push((path, bytes));
-        }
-    }
-    found
-}
-
 /// Uploaded and generated files are encrypted at rest, and so are file names.
 #[tokio::test]
 async fn files_are_encrypted_on_the_disk() {
@@ -651,7 +635,12 @@ async fn files_are_encrypted_on_the_disk() {
         json!({"model": "sim/image", "prompt": "a cat", "sync": true, "response_format": "b64_json"});
     let made = scene.post("/v1/images/generations", &request).await;
     assert_eq!(made.status, 200, "{}", made.text());
-    let written = everything(&scene.gateway.data());
+    let written: Vec<_> = files_in(&scene.gateway.data())
+        .map(|path| {
+            let bytes = std::fs::read(&path).unwrap();
+            (path, bytes)
+        })
+        .collect();
     assert!(
         written
             .iter()

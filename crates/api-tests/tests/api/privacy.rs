@@ -1,14 +1,14 @@
 //! Prompts, answers and secrets do not appear in logs, stored data or responses.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tollgate_testkit::gateway::http::Request;
 use tollgate_testkit::gateway::{Gateway, Options, Storage};
 use tollgate_testkit::upstream::{Answer, FAULTS, FakeUpstream, Outcome, Reply};
 
-use crate::scene::{BINARY, CHAT, PROVIDER_KEY, Scene, hello, with};
+use crate::scene::{BINARY, CHAT, PROVIDER_KEY, Scene, files_in, hello, with};
 
 /// Text in every request.
 const PROMPT: &str = "c4n4ry-prompt";
@@ -17,24 +17,14 @@ const ANSWER: &str = "c4n4ry-answer";
 
 /// Returns the path of a file below the folder that contains this text.
 fn found_in(folder: &Path, needle: &str) -> Option<String> {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let kind = std::fs::symlink_metadata(&path).unwrap();
-        if kind.is_dir() {
-            if let Some(found) = found_in(&path, needle) {
-                return Some(found);
-            }
-        } else if kind.is_file() {
-            let bytes = std::fs::read(&path).unwrap();
-            if bytes
-                .windows(needle.len())
-                .any(|window| window == needle.as_bytes())
-            {
-                return Some(path.display().to_string());
-            }
-        }
-    }
-    None
+    let contains = |path: &PathBuf| {
+        let bytes = std::fs::read(path).unwrap();
+        bytes
+            .windows(needle.len())
+            .any(|window| window == needle.as_bytes())
+    };
+    let found = files_in(folder).find(contains);
+    found.map(|path| path.display().to_string())
 }
 
 /// Makes calls of every kind, each with the canary in every place for a caller's text.

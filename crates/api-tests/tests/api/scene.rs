@@ -1,5 +1,7 @@
 //! The start of every test: a gateway with a scripted upstream, and an account with credits.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::http::{Answer, Client, ErrorObject, Request, Response};
 use tollgate_testkit::gateway::{Balance, Check, Gateway, Key, Options, Storage, eventually, nanos};
@@ -248,6 +250,26 @@ impl Scene {
     pub async fn finish(self) -> Check {
         self.gateway.finish().await
     }
+}
+
+/// Iterates over the files in a folder and its subfolders. Each step reads the disk anew.
+pub fn files_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let mut folders = vec![std::fs::read_dir(folder).unwrap()];
+    std::iter::from_fn(move || {
+        loop {
+            let Some(entry) = folders.last_mut()?.next() else {
+                folders.pop();
+                continue;
+            };
+            let path = entry.unwrap().path();
+            let kind = std::fs::symlink_metadata(&path).unwrap().file_type();
+            if kind.is_dir() {
+                folders.push(std::fs::read_dir(&path).unwrap());
+            } else if kind.is_file() {
+                return Some(path);
+            }
+        }
+    })
 }
 
 /// Returns a node's metrics, from the address that it printed at its start.

@@ -103,6 +103,18 @@ pub(crate) struct Split {
 }
 
 impl Hold {
+    /// Returns the id of the API key that made the call; `None` for a member.
+    pub(crate) fn key(&self) -> Option<u128> {
+        let key = self.principal.and_then(Principal::key);
+        key.map(|key| key.as_u128())
+    }
+
+    /// Returns the id of the member that made the call; `None` for an API key.
+    pub(crate) fn member(&self) -> Option<u128> {
+        let member = self.principal.and_then(Principal::member);
+        member.map(|member| member.as_u128())
+    }
+
     /// Returns the part that is held from the allowance, in nano-credits.
     pub(crate) fn allowance(&self) -> i64 {
         self.plan.as_ref().map_or(0, |share| share.allowance.nanos())
@@ -229,7 +241,7 @@ pub(crate) struct Frame(Vec<u8>);
 impl Frame {
     /// Encodes a hold.
     pub(crate) fn hold(&mut self, seq: u64, hold: &Hold) -> &[u8] {
-        let member = hold.principal.and_then(Principal::member);
+        let member = hold.member();
         let kind = match (member, &hold.plan, hold.lease) {
             (Some(_), ..) => HOLD_OF_MEMBER,
             (None, Some(_), _) => HOLD_WITH_PLAN,
@@ -239,8 +251,7 @@ impl Frame {
         let frame = self.begin(seq, kind);
         frame.id(hold.account.as_u128());
         frame.id(hold.id.as_u128());
-        let key = hold.principal.and_then(Principal::key);
-        frame.optional(key, |frame, key| frame.id(key.as_u128()));
+        frame.optional(hold.key(), Self::id);
         frame.id(hold.request.as_u128());
         frame.number(hold.amount.nanos());
         frame.number(hold.price_version.as_u64().cast_signed());
@@ -249,7 +260,7 @@ impl Frame {
         frame.number(hold.created_at.as_micros());
         frame.number(hold.expires_at.as_micros());
         if let Some(member) = member {
-            frame.id(member.as_u128());
+            frame.id(member);
             frame.optional(hold.plan.as_deref(), Self::share);
             frame.optional(hold.lease, |frame, lease| frame.id(lease.as_u128()));
         } else if let Some(share) = &hold.plan {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tollgate_storage::{Refund, Settlement};
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, PriceVersion, Principal, Unit};
+use tollgate_types::{AccountId, PriceVersion, Unit};
 
 use crate::ids::{HoldKey, IdMap};
 use crate::journal::record::{Hold, Shrink, Week, Window};
@@ -291,7 +291,7 @@ impl ResolvedCall {
     pub(super) fn is_plain(&self) -> bool {
         !self.is_stored
             && self.hold.plan.is_none()
-            && self.hold.principal.and_then(Principal::member).is_none()
+            && self.hold.member().is_none()
             && self.settlement.overrun.is_zero()
             && RARE_UNITS
                 .iter()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sqlx::sqlite::SqliteConnection;
 use tollgate_storage::audit::TransferRow;
 use tollgate_storage::{LedgerAccount, Link, Result};
-use tollgate_types::{AccountId, Principal};
+use tollgate_types::AccountId;
 
 use super::batch::{Batch, Kind, Placed, RARE_UNITS, Shrunk, USUAL};
 use super::bulk::{Bulk, Values};
@@ -250,7 +250,7 @@ async fn write_shrink(connection: &mut SqliteConnection, shrink: &Shrink) -> Res
 fn bind_hold(hold: &Arc<Hold>, row: &mut Values) {
     row.id(hold.account.as_u128())
         .id(hold.id.as_u128())
-        .optional_id(hold.principal.and_then(Principal::key).map(|key| key.as_u128()))
+        .optional_id(hold.key())
         .id(hold.request.as_u128())
         .number(hold.amount.nanos())
         .number(version_column(hold.price_version))
@@ -264,10 +264,9 @@ fn bind_hold(hold: &Arc<Hold>, row: &mut Values) {
 
 fn bind_plan_and_member(hold: &Hold, row: &mut Values) {
     let plan = hold.plan.as_ref().map(|share| &share.plan);
-    let member = hold.principal.and_then(Principal::member);
     row.optional_text(plan.map(|plan| &*plan.name))
         .optional_id(plan.map(|plan| plan.window.as_u128()))
-        .optional_id(member.map(|member| member.as_u128()));
+        .optional_id(hold.member());
 }
 
 fn bind_kind(kind: &Kind<'_>, values: &mut Values) {
@@ -318,7 +317,7 @@ fn bind_plain_usage((_, _, call): &Placed<'_>, row: &mut Values) {
     let (id, request) = (hold.id.as_u128(), hold.request.as_u128());
     row.id(hold.account.as_u128())
         .id(id)
-        .optional_id(hold.principal.and_then(Principal::key).map(|key| key.as_u128()))
+        .optional_id(hold.key())
         .optional_id((request != id).then_some(request))
         .number(hold.created_at.as_micros())
         .optional_number(settlement.first_at.map(|at| at.as_micros()))

@@ -145,10 +145,7 @@ fn check_messages(request: &GenerateRequest, abilities: &Abilities) -> Result<()
             &format!("{}.role", message.place.path),
             "marks a system message after the first turn, which cannot be combined with sampling parameters",
         )),
-        _ if conversation.is_empty() => {
-            let message = "'messages' must have a user message for this model.";
-            Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("messages"))
-        }
+        _ if conversation.is_empty() => Err(unsupported_messages("must have a user message")),
         _ => Ok(()),
     }
 }
@@ -212,6 +209,13 @@ fn has_document(file: &File) -> bool {
 fn is_object(arguments: &str) -> bool {
     let text = arguments.trim();
     text.is_empty() || (text.starts_with('{') && serde_json::from_str::<&RawValue>(text).is_ok())
+}
+
+/// Returns the error for messages that lack what the format requires. Unlike an optional field, the
+/// messages cannot be removed.
+pub(crate) fn unsupported_messages(problem: &str) -> Error {
+    let message = format!("'messages' {problem} for this model.");
+    Error::new(ErrorCode::UnsupportedParameter, message).with_param("messages")
 }
 
 pub(crate) fn unsupported(param: &str, problem: &str) -> Error {

@@ -5,7 +5,7 @@ use tollgate_types::{Abilities, Error, ErrorCode};
 
 use super::blocks::{document, inline_image};
 use crate::anthropic_messages::compatibility::{
-    check_calls, check_extra_fields, check_sampling, unsupported,
+    check_calls, check_extra_fields, check_sampling, unsupported, unsupported_messages,
 };
 use crate::anthropic_messages::encode::{inline, split_system};
 use crate::anthropic_messages::reasoning;
@@ -86,10 +86,7 @@ fn check_messages(request: &GenerateRequest) -> Result<(), Error> {
     }
     match conversation.first() {
         Some(first) if first.role == Role::User => Ok(()),
-        _ => {
-            let message = "'messages' must begin with a user message for this model.";
-            Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("messages"))
-        }
+        _ => Err(unsupported_messages("must begin with a user message")),
     }
 }
 

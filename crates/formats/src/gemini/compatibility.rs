@@ -4,7 +4,9 @@ use tollgate_types::generate::{File, GenerateRequest, Message, Part, Role, Tool}
 use tollgate_types::{Abilities, Error, ErrorCode, RequestedReasoning};
 
 use super::encode::{inline, split_system};
-use crate::anthropic_messages::compatibility::{check_calls, check_extra_fields, unsupported};
+use crate::anthropic_messages::compatibility::{
+    check_calls, check_extra_fields, unsupported, unsupported_messages,
+};
 use crate::to_common::has_cache_breakpoints;
 
 const MAX_CANDIDATES: u32 = 8;
@@ -84,10 +86,7 @@ fn check_messages(request: &GenerateRequest) -> Result<(), Error> {
             &format!("{}.role", message.place.path),
             "marks a system message after the first turn, which this model does not support",
         )),
-        None if conversation.is_empty() => {
-            let message = "'messages' must have a user message for this model.";
-            Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("messages"))
-        }
+        None if conversation.is_empty() => Err(unsupported_messages("must have a user message")),
         None => Ok(()),
     }
 }

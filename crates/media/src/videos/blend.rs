@@ -63,7 +63,7 @@ mod tests {
     use crate::videos::read;
 
     fn template() -> Template {
-        let text = "type = \"video\"\nprompt = \"A film of {prompt}.\"\nsubject = \"a kite\"\n\
+        let text = "type = \"video\"\nprompt = \"A video of {prompt}.\"\nsubject = \"a kite\"\n\
                     params = { aspect_ratio = \"9:16\", resolution = \"720p\", duration = 8, generate_audio = true, \
                     negative_prompt = \"text\" }";
         let input = CatalogInput {
@@ -158,10 +158,10 @@ mod tests {
 
     #[test]
     fn prompts_are_optional_with_an_input() {
-        let shown = "A film of the content of the given image or video, unchanged.";
+        let shown = "A video of the content of the given image or video, unchanged.";
         for (body, expected) in [
-            (json!({"prompt": "a shoe"}), "A film of a shoe."),
-            (json!({}), "A film of a kite."),
+            (json!({"prompt": "a shoe"}), "A video of a shoe."),
+            (json!({}), "A video of a kite."),
             (json!({"image": "i"}), shown),
             (json!({"reference_images": ["i"]}), shown),
             (json!({"extend_from": {"job_id": "j"}}), shown),

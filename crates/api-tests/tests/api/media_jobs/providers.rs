@@ -1,14 +1,12 @@
 //! Images and videos of a provider, and its failures: missing results are not charged, and no
 //! submission is repeated.
 
-use std::path::{Path, PathBuf};
-
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::{Storage, eventually};
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault};
 
 use super::{BOTH, IMAGE_MODEL, IMAGE_PRICE, IMAGES, SECOND_PRICE, VIDEO_MODEL, VIDEOS, png};
-use crate::scene::{GRANTED, Scene, assert_error, with};
+use crate::scene::{GRANTED, Scene, assert_error, files_in, with};
 
 #[tokio::test]
 async fn images_and_videos_come_from_a_provider() {
@@ -137,7 +135,7 @@ media = {{ sizes = ["64x64"], durations = [2, 3] }}
     })
     .await;
     // Folders in place of the stored videos: they exist and cannot be read, not even by root.
-    let videos = files_in(&scene.gateway.data().join("media"));
+    let videos: Vec<_> = files_in(&scene.gateway.data().join("media")).collect();
     assert!(!videos.is_empty());
     for video in &videos {
         std::fs::rename(video, video.with_extension("aside")).unwrap();
@@ -159,19 +157,6 @@ media = {{ sizes = ["64x64"], durations = [2, 3] }}
     assert_eq!(upstream.media_submissions(), 2);
     assert_eq!(scene.settled().await.credits, GRANTED - 5 * SECOND_PRICE);
     scene.finish().await;
-}
-
-/// Returns the files in a folder and its subfolders.
-fn files_in(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() { &mut folders } else { &mut files }.push(path);
-        }
-    }
-    files
 }
 
 #[tokio::test]
