@@ -30,6 +30,10 @@ const ADMIN: Document = Document {
     path: "docs/openapi-admin.json",
     arguments: &["--admin"],
 };
+const CONSOLE: Document = Document {
+    path: "docs/openapi-console.json",
+    arguments: &["--console"],
+};
 
 /// Options of `openapi check` and `openapi write`.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -112,7 +116,7 @@ fn write_one(root: &Path, document: &Document, options: &Options) -> anyhow::Res
 fn documents(options: &Options) -> &'static [&'static Document] {
     match options.from {
         Some(_) => &[&PUBLIC],
-        None => &[&PUBLIC, &ADMIN],
+        None => &[&PUBLIC, &ADMIN, &CONSOLE],
     }
 }
 

@@ -5,9 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use aws_lc_rs::hmac;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use subtle::ConstantTimeEq;
 use tollgate_storage::KeyMode;
 use tollgate_storage::key::KeyDigest;
+use tollgate_types::Error;
 
 const RANDOM_CHARS: usize = 40;
 const CHECK_CHARS: usize = 6;
@@ -161,6 +164,42 @@ fn check_chars(text: &str) -> [u8; CHECK_CHARS] {
         rest /= 62;
     }
     check
+}
+
+/// A random token of 256 bits in base64url: the cookie of a session, or the token of a sign-in link.
+/// It is shown once and never stored, logged or formatted.
+#[derive(Clone)]
+pub struct RandomToken(String);
+
+impl RandomToken {
+    const BYTES: usize = 32;
+    const CHARS: usize = 43;
+
+    /// Generates a token from the operating system's random source.
+    pub fn generate() -> Result<Self, Error> {
+        let mut bytes = [0; Self::BYTES];
+        getrandom::fill(&mut bytes).map_err(|error| Error::internal(error.to_string()))?;
+        Ok(Self(URL_SAFE_NO_PAD.encode(bytes)))
+    }
+
+    /// Whether a text has the length and the characters of a token.
+    pub fn fits(text: &str) -> bool {
+        text.len() == Self::CHARS
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    }
+
+    /// Returns the token, for the one time that it is sent.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for RandomToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RandomToken(…)")
+    }
 }
 
 /// HMAC secret of the key digests. Without the pepper, a stolen database does not allow an attacker

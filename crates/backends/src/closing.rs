@@ -10,12 +10,13 @@ pub(crate) const OPEN_SUBSCRIPTIONS: &str =
     "SELECT count(*) AS open FROM subscription WHERE account_id = $1 AND state IN ('active', 'past_due')";
 
 /// Statements that remove personal data and content. `$1`: the account.
-pub(crate) const REMOVE: [&str; 19] = [
+pub(crate) const REMOVE: [&str; 20] = [
     "UPDATE account SET name = 'closed account', state = 'closed' WHERE id = $1",
     "UPDATE api_key SET name = '' WHERE account_id = $1",
     "UPDATE credit_lot SET note = '' WHERE account_id = $1",
     "UPDATE file SET filename = '' WHERE account_id = $1",
     "UPDATE batch_line SET content = substr(content, 1, 0) WHERE account_id = $1",
+    "DELETE FROM sign_in_link WHERE account_id = $1 OR member_id IN (SELECT id FROM member WHERE account_id = $1)",
     "DELETE FROM member WHERE account_id = $1",
     "DELETE FROM balance_alert WHERE account_id = $1",
     "DELETE FROM notice WHERE account_id = $1",

@@ -52,6 +52,11 @@ pub(crate) fn id_from(bytes: &[u8]) -> Result<u128> {
     Ok(u128::from_be_bytes(bytes))
 }
 
+/// Reads a keyed digest from a column. Returns `Corrupt` unless it has 32 bytes.
+pub(crate) fn digest_from(column: Vec<u8>) -> Result<[u8; 32]> {
+    column.try_into().map_err(|_| corrupt("invalid digest"))
+}
+
 /// Converts a price version to its column: the same bits, signed.
 pub(crate) fn version_column(version: PriceVersion) -> i64 {
     version.as_u64().cast_signed()

@@ -43,6 +43,7 @@ macro_rules! migrations {
             "0036_response_account",
             "0037_key_use",
             "0038_member_calls",
+            "0039_people",
         )
     };
     ($folder:literal: $($name:literal,)*) => {

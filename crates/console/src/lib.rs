@@ -1,7 +1,10 @@
-//! API crate for models, usage, webhook secrets, and the events of payment providers.
+//! API crate for models, usage, webhook secrets, the events of payment providers, and the console.
 
 pub mod models;
+pub mod operators;
 pub mod payments;
+pub mod people;
+pub mod sign_in;
 pub mod usage;
 pub mod webhooks;
 
@@ -12,8 +15,12 @@ use tollgate_accounts::WebhookSecrets;
 use tollgate_billing::TopUps;
 use tollgate_catalog::Catalog;
 use tollgate_edge::Authenticator;
+use tollgate_edge::session::SessionGate;
+use tollgate_operations::Operations;
 use tollgate_storage::{LedgerStore, SubscriptionStore, UsageStore};
 use tollgate_types::Clock;
+
+pub use sign_in::wire::ServiceBody;
 
 /// Shared state of this crate's handlers.
 #[derive(Clone, FromRef)]
@@ -33,10 +40,26 @@ pub struct Console {
     pub clock: Arc<dyn Clock>,
 }
 
-/// Returns all routes of this crate.
+/// Returns all routes of the public API in this crate.
 pub fn routes() -> utoipa_axum::router::OpenApiRouter<Console> {
     models::routes()
         .merge(usage::routes())
         .merge(payments::routes())
         .merge(webhooks::routes())
+}
+
+/// Shared state of the console API's handlers.
+#[derive(Clone, FromRef)]
+pub struct ConsoleApi {
+    /// Authenticator of sessions.
+    pub gate: Arc<SessionGate>,
+    /// Executor of the commands that members may run.
+    pub operations: Arc<Operations>,
+    /// Name, support contact and version of the service.
+    pub service: ServiceBody,
+}
+
+/// Returns the routes of the console API, for sessions of people.
+pub fn console_routes() -> utoipa_axum::router::OpenApiRouter<ConsoleApi> {
+    sign_in::routes().merge(people::routes())
 }

@@ -16,6 +16,7 @@ use crate::client_dialect;
 use crate::context::{RequestContext, context_of};
 use crate::error::ApiError;
 use crate::failed_keys::FailedKeys;
+use crate::session::SessionCaller;
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
@@ -74,10 +75,17 @@ impl Authenticator {
 
     async fn admit(&self, parts: &Parts, budget: Budget) -> Result<Caller, ApiError> {
         let ctx = context_of(parts)?;
-        let dialect_key = client_dialect::key_of(&parts.uri, &parts.headers);
-        let admitted = self
-            .admit_caller(&parts.headers, dialect_key, &ctx, budget)
-            .await?;
+        let admitted = match parts.extensions.get::<SessionCaller>() {
+            Some(SessionCaller(caller)) => {
+                self.count(caller, &ctx, budget).await?;
+                caller.clone()
+            }
+            None => {
+                let dialect_key = client_dialect::key_of(&parts.uri, &parts.headers);
+                self.admit_caller(&parts.headers, dialect_key, &ctx, budget)
+                    .await?
+            }
+        };
         ctx.max_cost.check()?;
         Ok(admitted)
     }

@@ -37,7 +37,9 @@ pub const fn status_and_type(code: ErrorCode) -> (StatusCode, &'static str) {
         | Code::UnsupportedEndpoint
         | Code::ContentPolicyViolation
         | Code::ContextLengthExceeded => (StatusCode::BAD_REQUEST, "invalid_request_error"),
-        Code::MissingApiKey | Code::InvalidApiKey => (StatusCode::UNAUTHORIZED, "authentication_error"),
+        Code::MissingApiKey | Code::InvalidApiKey | Code::InvalidSession => {
+            (StatusCode::UNAUTHORIZED, "authentication_error")
+        }
         Code::InsufficientCredits => (StatusCode::PAYMENT_REQUIRED, "billing_error"),
         Code::PermissionDenied => (StatusCode::FORBIDDEN, "permission_error"),
         Code::NotFound | Code::ModelNotFound => (StatusCode::NOT_FOUND, "not_found_error"),

@@ -96,9 +96,10 @@ impl Idempotency {
         }
     }
 
-    /// Whether a request is a POST with an idempotency key.
+    /// Whether a request is a POST with an idempotency key. The console has none.
     pub fn has_key<B>(request: &Request<B>) -> bool {
-        request.method() == Method::POST && request.headers().contains_key(KEY)
+        let is_console = request.uri().path().starts_with("/console/");
+        request.method() == Method::POST && request.headers().contains_key(KEY) && !is_console
     }
 
     /// Executes a request that has an idempotency key by a call of `inner`, or returns the stored

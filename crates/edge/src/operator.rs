@@ -15,6 +15,7 @@ use crate::auth::{Presented, extract_key};
 use crate::context::{RequestContext, context_of};
 use crate::error::ApiError;
 use crate::failed_keys::FailedKeys;
+use crate::session::SessionOperator;
 
 /// Shared state of the extractor [`Operator`].
 pub struct OperatorAuthenticator {
@@ -57,6 +58,12 @@ where
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let (authenticator, ctx) = (Arc::<OperatorAuthenticator>::from_ref(state), context_of(parts)?);
+        if let Some(SessionOperator(admin)) = parts.extensions.get() {
+            return Ok(Self {
+                admin: admin.clone(),
+                request: ctx.id,
+            });
+        }
         let token = match extract_key(&parts.headers, None) {
             Presented::Key(token) => token,
             Presented::Missing => return Err(missing_token().into()),

@@ -14,7 +14,7 @@ pub(crate) use tollgate_billing::refusal::no_such_account;
 
 use crate::credits::balance;
 use crate::operation::{Completed, Declaration, Operation};
-use crate::permission::Permission;
+use crate::permission::{MemberPermission, Permission};
 use crate::view::{AccountView, LimitsView};
 use crate::{Actor, Operations};
 
@@ -143,7 +143,9 @@ impl Operation for ShowAccount {
     type Reply = AccountView;
 
     fn declaration(&self) -> Declaration {
-        Declaration::read().of_account(self.id)
+        Declaration::read()
+            .for_members(MemberPermission::Read)
+            .of_account(self.id)
     }
 
     async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
@@ -173,6 +175,10 @@ impl Operation for ChangeAccount {
 
     fn declaration(&self) -> Declaration {
         let declared = Declaration::change("account.change", Permission::Limits);
+        let declared = match self.change.is_rename() {
+            true => declared.for_members(MemberPermission::Manage),
+            false => declared,
+        };
         declared
             .requiring(self.change.permissions())
             .of_account(self.id)
@@ -256,6 +262,15 @@ pub struct AccountUpdate {
 }
 
 impl AccountUpdate {
+    /// Whether the update changes the name, and nothing else.
+    fn is_rename(&self) -> bool {
+        let others = Self {
+            name: None,
+            ..self.clone()
+        };
+        self.name.is_some() && others == Self::default()
+    }
+
     /// Returns the permissions that the update requires, one for each kind of changed field. An
     /// empty update requires [`Permission::Limits`].
     fn permissions(&self) -> Vec<Permission> {
@@ -419,6 +434,18 @@ pub(crate) async fn refuse_closed(operations: &Operations, id: AccountId) -> Res
         .await
         .map_err(Error::internal)?;
     found.map_or(Ok(()), |account| account.refuse_closed().map_err(no_such_account))
+}
+
+/// Returns an error if the account is suspended.
+pub(crate) async fn refuse_suspended(operations: &Operations, id: AccountId) -> Result<(), Error> {
+    match find(operations, id).await?.state {
+        AccountState::Suspended => {
+            let message =
+                "The account is suspended and can only be read. Contact the operator of this service.";
+            Err(Error::new(ErrorCode::PermissionDenied, message).with_param("account"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn done(operations: &Operations, changed: &AccountChanged) -> Completed<AccountView> {

@@ -3,11 +3,11 @@
 //! reported to the actor.
 
 use serde_json::Value;
-use tollgate_storage::{Admin, AuditEntry, Role};
-use tollgate_types::{AccountId, AdminId, AuditId, Error, RequestId};
+use tollgate_storage::{Admin, AuditEntry, Member, MemberRole, Role};
+use tollgate_types::{AccountId, AdminId, AuditId, Error, MemberId, RequestId};
 
 use crate::operation::{Completed, Declaration, Operation, Reply};
-use crate::permission::Permission;
+use crate::permission::{Permission, role_denied};
 use crate::{Operations, accounts, names};
 
 /// Outcome in the audit entries of completed changes.
@@ -17,9 +17,21 @@ const DONE: &str = "done";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
     name: String,
-    id: Option<AdminId>,
-    role: Role,
+    authority: Authority,
     request: Option<RequestId>,
+}
+
+/// The source of an actor's permissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Authority {
+    /// An administrator; without an id, the command line or the settings file.
+    Operator { id: Option<AdminId>, role: Role },
+    /// A member, on its own account.
+    Member {
+        id: MemberId,
+        account: AccountId,
+        role: MemberRole,
+    },
 }
 
 impl Actor {
@@ -28,8 +40,10 @@ impl Actor {
     pub fn command_line() -> Self {
         Self {
             name: "cli".to_owned(),
-            id: None,
-            role: Role::Owner,
+            authority: Authority::Operator {
+                id: None,
+                role: Role::Owner,
+            },
             request: None,
         }
     }
@@ -46,10 +60,33 @@ impl Actor {
     pub fn admin(admin: &Admin, request: RequestId) -> Self {
         Self {
             name: admin.name.clone(),
-            id: Some(admin.id),
-            role: admin.role,
+            authority: Authority::Operator {
+                id: Some(admin.id),
+                role: admin.role,
+            },
             request: Some(request),
         }
+    }
+
+    /// Returns the actor of a member's request to its account.
+    pub fn member(member: &Member, request: RequestId) -> Self {
+        let name = match &*member.email {
+            "" => member.id.to_string(),
+            email => email.to_owned(),
+        };
+        Self {
+            name,
+            authority: Authority::Member {
+                id: member.id,
+                account: member.account,
+                role: member.role,
+            },
+            request: Some(request),
+        }
+    }
+
+    pub(crate) fn authority(&self) -> Authority {
+        self.authority
     }
 
     /// Returns the name of the actor in the audit log.
@@ -122,11 +159,36 @@ impl Operations {
         declaration: &Declaration,
         command: C,
     ) -> Result<Completed<C::Reply>, Error> {
-        Permission::check(actor.role, &declaration.permissions)?;
+        match actor.authority {
+            Authority::Operator { role, .. } => Permission::check(role, &declaration.permissions)?,
+            Authority::Member { account, role, .. } => {
+                self.check_member(account, role, declaration).await?;
+            }
+        }
         if let Some(account) = declaration.account.filter(|_| declaration.extends_account) {
             accounts::refuse_closed(self, account).await?;
         }
         command.execute(self, actor).await
+    }
+}
+
+impl Operations {
+    /// Checks that a member may execute a command. A suspended account can only be read.
+    async fn check_member(
+        &self,
+        account: AccountId,
+        role: MemberRole,
+        declaration: &Declaration,
+    ) -> Result<(), Error> {
+        let permission = declaration
+            .member
+            .filter(|_| declaration.account == Some(account))
+            .ok_or_else(|| role_denied(role))?;
+        permission.check(role)?;
+        if declaration.action.is_some() {
+            accounts::refuse_suspended(self, account).await?;
+        }
+        Ok(())
     }
 }
 
@@ -139,12 +201,17 @@ pub(crate) async fn write_audit_record(
 ) -> Result<(), Error> {
     let at = operations.clock.now();
     let text = |value: Option<Value>| value.map(|value| value.to_string());
+    let (actor_id, member, role) = match actor.authority {
+        Authority::Operator { id, role } => (id, None, role.as_str()),
+        Authority::Member { id, role, .. } => (None, Some(id), role.as_str()),
+    };
     let entry = AuditEntry {
         id: AuditId::from_u128(operations.ids.next(at)),
         at,
         actor: actor.name.clone(),
-        actor_id: actor.id,
-        role: actor.role.as_str().to_owned(),
+        actor_id,
+        member,
+        role: role.to_owned(),
         action: audit_record.action.to_owned(),
         account: audit_record.account,
         object: audit_record.object,

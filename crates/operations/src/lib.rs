@@ -17,6 +17,7 @@ mod credits;
 pub mod export;
 mod keys;
 mod ledger;
+mod members;
 mod models;
 mod names;
 mod operation;
@@ -34,9 +35,10 @@ pub mod view;
 pub use accounts::{AccountUpdate, NewLimit};
 pub use audited::Actor;
 pub use credits::GrantParams;
+pub use members::SignInTarget;
 pub use operation::{Completed, Declaration, Operation, Reply};
-pub use operations::{BatchSource, DefaultLimits, Operations, ServerStatus};
-pub use permission::Permission;
+pub use operations::{BatchSource, ConsoleUrls, DefaultLimits, Operations, ServerStatus};
+pub use permission::{MemberPermission, Permission};
 pub use prices::PriceTable;
 pub use subscriptions::SubscriptionAction;
 pub use view::TransferView;
@@ -51,9 +53,10 @@ commands! {
     keys: [CreateKey, ListKeys, ChangeKey, RevokeKey],
     ledger: [AuditLedger, ShowReceipt, CheckLedger],
     models: [ListModels],
-    people: [
-        CreateAdmin, ListAdmins, RevokeAdmin, ListAudit, ListMembers, AddMember, SetMemberRole, RemoveMember,
+    members: [
+        ListMembers, AddMember, SetMemberRole, RemoveMember, InviteMember, RenewInvitation, CreateSignInLink,
     ],
+    people: [CreateAdmin, ListAdmins, RevokeAdmin, ListAudit],
     prices: [ListPrices, ShowPrices, CheckPrices],
     providers: [ListProviders, ShowServer],
     reports: [ListTransfers, ListUsage, ShowStatement],

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tollgate_types::{AccountId, Error};
 
-use crate::permission::Permission;
+use crate::permission::{MemberPermission, Permission};
 use crate::{Actor, Operations};
 
 /// A command of an operator. Its fields are its parameters.
@@ -38,8 +38,10 @@ pub trait Operation: Serialize + DeserializeOwned + Send + 'static {
 /// The permissions and the audit record of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
-    /// Permissions that the actor must have.
+    /// Permissions that an operator must have.
     pub(crate) permissions: Vec<Permission>,
+    /// Permission that a member of the account must have; `None` for commands of operators.
+    pub(crate) member: Option<MemberPermission>,
     /// Action in the audit log, such as `key.create`; `None` for commands that record nothing.
     pub(crate) action: Option<&'static str>,
     /// Account that the command concerns, if its parameters include one.
@@ -55,6 +57,7 @@ impl Declaration {
     pub(crate) fn read() -> Self {
         Self {
             permissions: vec![Permission::Read],
+            member: None,
             action: None,
             account: None,
             object: String::new(),
@@ -74,6 +77,14 @@ impl Declaration {
     /// Replaces the permissions.
     pub(crate) fn requiring(self, permissions: Vec<Permission>) -> Self {
         Self { permissions, ..self }
+    }
+
+    /// Permits the command to members of the account with this permission.
+    pub(crate) fn for_members(self, permission: MemberPermission) -> Self {
+        Self {
+            member: Some(permission),
+            ..self
+        }
     }
 
     /// Sets the account that the command concerns.

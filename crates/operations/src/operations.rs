@@ -1,9 +1,10 @@
 //! The state that commands need.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tollgate_accounts::{Admins, Keys, Limiter, WebhookSecrets};
+use tollgate_accounts::{Admins, Keys, Limiter, SignIns, WebhookSecrets};
 use tollgate_billing::test_clock::TestClocks;
 use tollgate_billing::{Notices, Plans, TopUps};
 use tollgate_catalog::{Catalog, Snapshot};
@@ -48,6 +49,17 @@ pub trait BatchSource: Send + Sync {
     async fn view(&self, job: &Job, now: Timestamp) -> Result<Option<BatchView>, Error>;
 }
 
+/// Addresses of the consoles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsoleUrls {
+    /// The public URL of the settings, without a trailing slash.
+    pub public: Option<String>,
+    /// Address of the public listener in the settings.
+    pub listen: SocketAddr,
+    /// Address of the admin listener in the settings.
+    pub admin: SocketAddr,
+}
+
 /// Executes the commands of operators.
 pub struct Operations {
     /// The stores of the storage engine.
@@ -60,6 +72,10 @@ pub struct Operations {
     pub keys: Arc<Keys>,
     /// Administrators and their tokens.
     pub admins: Arc<Admins>,
+    /// Sign-in to the console.
+    pub sign_ins: Arc<SignIns>,
+    /// Addresses of the consoles.
+    pub console_urls: ConsoleUrls,
     /// Plans that accounts can subscribe to.
     pub plans: Arc<Plans>,
     /// Credit sales; `None` if no payment provider is configured.
@@ -84,6 +100,24 @@ pub struct Operations {
 }
 
 impl Operations {
+    /// Returns the URL of the console's sign-in page for a link with this token. The token is in the
+    /// fragment, which browsers do not send to servers.
+    pub fn sign_in_url(&self, is_admin: bool, token: &str) -> String {
+        let (server, urls) = (self.server.addresses(), &self.console_urls);
+        let address = match is_admin {
+            true => server.map_or(urls.admin, |server| server.admin),
+            false => server.map_or(urls.listen, |server| server.listen),
+        };
+        let origin = match &urls.public {
+            Some(public) if !is_admin => public.clone(),
+            _ if address.ip().is_loopback() || address.ip().is_unspecified() => {
+                format!("http://localhost:{}", address.port())
+            }
+            _ => format!("http://{address}"),
+        };
+        format!("{origin}/console/sign-in#{token}")
+    }
+
     /// Returns the service that advances test clocks.
     pub fn test_clocks(&self) -> TestClocks<'_> {
         TestClocks {

@@ -1,6 +1,6 @@
-//! Permissions of administrators: the table of roles.
+//! Permissions of administrators and of members: the tables of roles.
 
-use tollgate_storage::Role;
+use tollgate_storage::{MemberRole, Role};
 use tollgate_types::{Error, ErrorCode};
 
 /// A permission that commands require.
@@ -84,6 +84,53 @@ impl Permission {
             Err(Error::new(ErrorCode::PermissionDenied, message))
         })
     }
+}
+
+/// A permission of a member on its own account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberPermission {
+    /// Read the account, its usage and its people, but no contents of calls.
+    Read,
+    /// Make calls, and read and change their results.
+    Use,
+    /// Buy credits and plans.
+    Purchase,
+    /// Change the account, its keys, and members below the role `admin`.
+    Manage,
+    /// Change administrators and owners of the account.
+    Own,
+}
+
+impl MemberPermission {
+    /// Returns the permissions of a role. docs/console.md documents this table.
+    pub const fn of(role: MemberRole) -> &'static [MemberPermission] {
+        use MemberPermission::{Manage, Own, Purchase, Read, Use};
+        match role {
+            MemberRole::Viewer => &[Read],
+            MemberRole::Member => &[Read, Use],
+            MemberRole::Billing => &[Read, Purchase],
+            MemberRole::Admin => &[Read, Use, Purchase, Manage],
+            MemberRole::Owner => &[Read, Use, Purchase, Manage, Own],
+        }
+    }
+
+    /// Checks that the role has the permission. Returns `permission_denied` with the parameter
+    /// `role` otherwise.
+    pub fn check(self, role: MemberRole) -> Result<(), Error> {
+        match MemberPermission::of(role).contains(&self) {
+            true => Ok(()),
+            false => Err(role_denied(role)),
+        }
+    }
+}
+
+/// Returns the error for a request that the role of a member does not permit.
+pub(crate) fn role_denied(role: MemberRole) -> Error {
+    let message = format!(
+        "The role '{}' may not do this. Ask an owner of the account for another role.",
+        role.as_str()
+    );
+    Error::new(ErrorCode::PermissionDenied, message).with_param("role")
 }
 
 #[cfg(test)]

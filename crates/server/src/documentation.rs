@@ -29,9 +29,12 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
                       img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 /// Returns the routes of the document and of the page. `support` is the contact for callers, which
-/// the document contains as `x-support`.
-pub fn routes(document: OpenApi, support: Option<&str>) -> Router {
+/// the document contains as `x-support`. The root leads browsers to the console, or to the page if
+/// there is no console.
+pub fn routes(document: OpenApi, support: Option<&str>, has_console: bool) -> Router {
     let document = rendered(&document, support);
+    let start = if has_console { "/console" } else { "/docs" };
+    let root = move |method, headers| async move { root(start, &method, &headers).await };
     Router::new()
         .route("/", any(root))
         .route("/openapi.json", asset("application/json", document))
@@ -44,13 +47,12 @@ pub fn routes(document: OpenApi, support: Option<&str>) -> Router {
         .route("/docs/page.css", asset("text/css; charset=utf-8", STYLE.into()))
 }
 
-/// Redirects GET and HEAD requests of browsers to the documentation page. Other requests receive
-/// status 404.
-async fn root(method: Method, headers: HeaderMap) -> Response {
+/// Redirects GET and HEAD requests of browsers to `start` (303). Other requests receive status 404.
+async fn root(start: &str, method: &Method, headers: &HeaderMap) -> Response {
     let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     let is_browser = accepts.is_some_and(|accepts| accepts.contains("text/html"));
-    if is_browser && matches!(method, Method::GET | Method::HEAD) {
-        return Redirect::temporary("/docs").into_response();
+    if is_browser && matches!(*method, Method::GET | Method::HEAD) {
+        return Redirect::to(start).into_response();
     }
     request_layer::not_found().await.into_response()
 }

@@ -10,6 +10,7 @@ mod background;
 mod batches;
 pub mod cause;
 pub mod config;
+pub mod console;
 pub mod control;
 mod counters;
 pub mod doctor;

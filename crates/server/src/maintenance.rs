@@ -1,6 +1,7 @@
 //! Periodic maintenance: expiry, renewal and deletion, and invalidation of caches on notifications.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use tollgate_billing::lots::expire_lots;
 use tollgate_billing::notices::retention_start;
@@ -88,9 +89,22 @@ pub async fn run_outbound_tasks(app_state: &AppState) {
     if let Err(error) = delete_media(app_state).await {
         tracing::warn!(%error, "cannot delete expired media");
     }
+    if let Err(error) = delete_sign_ins(app_state).await {
+        tracing::warn!(%error, "cannot delete expired sessions and sign-in links");
+    }
     if let Err(error) = app_state.files.sweep().await {
         tracing::warn!(%error, "cannot delete the bytes of deleted or expired files");
     }
+}
+
+/// Deletes expired sessions and sign-in links, and periods of failed sign-ins that have ended.
+pub async fn delete_sign_ins(app_state: &AppState) -> Result<()> {
+    let (people, sessions) = (&app_state.storage.people, &app_state.sign_ins.sessions);
+    while sessions.sweep(BATCH).await? > 0 {}
+    // The longest period of failed sign-ins is shorter than a day.
+    let before = app_state.clock.now().minus(Duration::from_secs(24 * 60 * 60));
+    while people.sweep(before, BATCH).await? > 0 {}
+    Ok(())
 }
 
 /// Deletes expired media. The bytes are deleted before the record is updated, so after an

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::json;
-use tollgate_console::Console;
+use tollgate_console::{Console, ConsoleApi};
 use tollgate_edge::request_layer;
 use tollgate_inference::Inference;
 use tollgate_listener::Vitals;
@@ -19,6 +19,7 @@ use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
 
+use crate::console;
 use crate::documentation::{self, Security};
 
 #[derive(OpenApi)]
@@ -67,23 +68,28 @@ pub fn document() -> Document {
     document
 }
 
-/// Builds the routes of the public listener. `support` is the contact that the OpenAPI document
-/// contains.
+/// Builds the routes of the public listener. `console_api` is `None` if the console is disabled.
+/// `support` is the contact that the OpenAPI document contains.
 pub fn router(
     inference: Inference,
     media: MediaState,
     console: Console,
+    console_api: Option<ConsoleApi>,
     health: Health,
     support: Option<&str>,
 ) -> Router {
     fn plain<S: Clone + Send + Sync + 'static>(routes: OpenApiRouter<S>, state: S) -> Router {
         routes.split_for_parts().0.with_state(state)
     }
-    self::health(health)
-        .merge(plain(tollgate_inference::routes(), inference))
+    let api = plain(tollgate_inference::routes(), inference)
         .merge(plain(tollgate_media::routes(), media))
-        .merge(plain(tollgate_console::routes(), console))
-        .merge(documentation::routes(document(), support))
+        .merge(plain(tollgate_console::routes(), console));
+    let has_console = console_api.is_some();
+    let console = console_api.map(|console_api| console::routes(console_api, api.clone()));
+    self::health(health)
+        .merge(api)
+        .merge(documentation::routes(document(), support, has_console))
+        .merge(console.unwrap_or_default())
         .fallback(request_layer::not_found)
         .method_not_allowed_fallback(request_layer::method_not_allowed)
 }

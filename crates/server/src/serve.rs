@@ -16,7 +16,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tollgate_accounts::KeyParams;
 use tollgate_backends::Migrated;
-use tollgate_console::Console;
+use tollgate_console::operators::OperatorConsole;
+use tollgate_console::{Console, ConsoleApi, ServiceBody};
+use tollgate_edge::failed_keys::FailedKeys;
+use tollgate_edge::session::{self, SessionGate, Site};
 use tollgate_edge::websocket::Sessions;
 use tollgate_edge::{AccessLog, Idempotency, OperatorAuthenticator, PublicUrl, RequestLayer};
 use tollgate_inference::Inference;
@@ -32,11 +35,12 @@ use crate::admin::{self, AdminApi, SettingsFile};
 use crate::assemble::{Assembled, assemble, http_client};
 use crate::config::file::AccessLogSetting;
 use crate::config::{Config, Flags, StorageUrl};
+use crate::console::start_links::{self, StartLinks};
 use crate::control::socket;
 use crate::router::Health;
 use crate::shutdown::{Stop, StopSignals};
 use crate::wiring::{self, AppState, Services};
-use crate::{background, maintenance, reload, router, secrets, self_test, telemetry};
+use crate::{background, console, maintenance, reload, router, secrets, self_test, telemetry};
 use tollgate_listener::{App, ListenSettings, Workers};
 use tollgate_operations::view::providers::ServerView;
 
@@ -117,7 +121,15 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
         );
     }
     start_background(&background, flags, &config, &services, admin, metrics, &stop);
-    announce(&config, address, admin_address, &services, first_key.as_deref());
+    let links = start_links::create(&config, &app_state, first_key.is_some()).await?;
+    announce(
+        &config,
+        address,
+        admin_address,
+        &services,
+        first_key.as_deref(),
+        &links,
+    );
 
     let asked = tokio::select! {
         () = workers.accept(listener) => Stop::Interrupt,
@@ -324,12 +336,18 @@ pub fn app(
         draining: draining.clone(),
         vitals: services.vitals.clone(),
     };
+    let console_api = config.file.console.enabled.then(|| ConsoleApi {
+        gate: Arc::new(session_gate(session::Console::Accounts, config, app_state)),
+        operations: app_state.operations.clone(),
+        service: console_service(config),
+    });
     App {
         request_layer: request_layer(config, app_state),
         router: router::router(
             inference,
             media,
             console,
+            console_api,
             health,
             config.file.service.support.as_deref(),
         ),
@@ -358,7 +376,40 @@ pub fn admin_router(flags: &Flags, config: &Config, services: &Services) -> Rout
             app_state.clock.clone(),
         )),
     };
-    admin::router(api, Arc::new(request_layer(config, app_state)))
+    let console = config.file.console.enabled.then(|| OperatorConsole {
+        gate: Arc::new(session_gate(session::Console::Operators, config, app_state)),
+        admins: app_state.admins.clone(),
+        service: console_service(config),
+    });
+    admin::router(api, console, Arc::new(request_layer(config, app_state)))
+}
+
+fn session_gate(console: session::Console, config: &Config, app_state: &AppState) -> SessionGate {
+    let site = match console {
+        session::Console::Accounts => Site {
+            public_url: config.public_url().map(Arc::from),
+            ..Site::default()
+        },
+        session::Console::Operators => Site {
+            hosts: config.file.server.admin_hosts.clone().into(),
+            ..Site::default()
+        },
+    };
+    SessionGate {
+        console,
+        site,
+        sign_ins: app_state.sign_ins.clone(),
+        accounts: app_state.storage.accounts.clone(),
+        members: app_state.storage.members.clone(),
+        admins: app_state.storage.admins.clone(),
+        failed: FailedKeys::new(app_state.clock.clone()),
+        clock: app_state.clock.clone(),
+    }
+}
+
+fn console_service(config: &Config) -> ServiceBody {
+    let service = &config.file.service;
+    console::service(&service.slug, service.support.as_deref())
 }
 
 fn request_layer(config: &Config, app_state: &AppState) -> RequestLayer {
@@ -487,6 +538,7 @@ fn announce(
     admin: SocketAddr,
     services: &Services,
     first_key: Option<&str>,
+    links: &StartLinks,
 ) {
     let snapshot = services.app_state.catalog.current().clone();
     let models = snapshot.models();
@@ -496,7 +548,16 @@ fn announce(
         .public_url
         .clone()
         .unwrap_or_else(|| format!("http://{address}"));
-    let mut text = format!("{address}\n\nTollgate listens on {url}\n  documentation  {url}/docs\n");
+    let mut text = format!("{address}\n\nTollgate listens on {url}\n");
+    for (name, link) in [("console ", &links.console), ("operator", &links.operator)] {
+        if let Some(link) = link {
+            text.push_str(&format!(
+                "  {name}       {link}   (signs in once, within {})\n",
+                links.lifetime
+            ));
+        }
+    }
+    text.push_str(&format!("  documentation  {url}/docs\n"));
     let real = models.iter().filter(|model| !model.simulated).count();
     let shown: Vec<&str> = models
         .iter()

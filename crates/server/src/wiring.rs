@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 use tollgate_accounts::{
-    Admins, KeyShape, Keys, KeysConfig, Limiter, MediaAddresses, TokenShape, Vault, WebhookSecrets,
+    Admins, KeyShape, Keys, KeysConfig, Limiter, MediaAddresses, Sessions, SignIns, TokenShape, Vault,
+    WebhookSecrets,
 };
 use tollgate_backends::postgres::LeaseConfig;
 use tollgate_backends::{Migrated, postgres, sqlite};
@@ -22,7 +23,7 @@ use tollgate_jobs::{Handler, Jobs, Worker};
 use tollgate_listener::Vitals;
 use tollgate_media::{MediaJobs, MediaStorage, Recipes, Records};
 use tollgate_media_tools::Tools;
-use tollgate_operations::{DefaultLimits, Operations};
+use tollgate_operations::{ConsoleUrls, DefaultLimits, Operations};
 use tollgate_pipeline::{MediaSources, Pipeline, Providers};
 use tollgate_providers::egress::SystemResolver;
 use tollgate_providers::{EgressClient, EgressSettings, HttpClient};
@@ -73,6 +74,8 @@ pub struct AppState {
     pub operations: Arc<Operations>,
     /// Administrators and their tokens.
     pub admins: Arc<Admins>,
+    /// Sign-in to the console.
+    pub sign_ins: Arc<SignIns>,
     /// Vault that encrypts stored data of accounts.
     pub vault: Vault,
     /// Store of the secrets that sign webhooks.
@@ -170,6 +173,15 @@ async fn build_app_state(
     let clock = time.clock();
     let storage = open_storage(config, &clock, leases).await?;
     time.start(&*storage.engine).await;
+    let sessions = Sessions::new(
+        storage.sessions.clone(),
+        pepper.clone(),
+        clock.clone(),
+        ids.clone(),
+        config.session_lifetimes(),
+    );
+    let sign_ins = SignIns::new(storage.people.clone(), Arc::new(sessions)).map_err(anyhow::Error::from)?;
+    let sign_ins = Arc::new(sign_ins);
     let admins = Admins::new(
         TokenShape::new(&config.file.service.slug),
         pepper.clone(),
@@ -231,6 +243,12 @@ async fn build_app_state(
         ids: ids.clone(),
         keys: keys.clone(),
         admins: admins.clone(),
+        sign_ins: sign_ins.clone(),
+        console_urls: ConsoleUrls {
+            public: config.public_url().map(str::to_owned),
+            listen: config.listen,
+            admin: config.admin,
+        },
         plans: plans.clone(),
         top_ups: top_ups.clone(),
         notices,
@@ -262,6 +280,7 @@ async fn build_app_state(
         batch_records,
         keys,
         admins,
+        sign_ins,
         vault,
         webhook_secrets,
         catalog,

@@ -2,7 +2,7 @@
 //! append-only and contains no secrets.
 
 use async_trait::async_trait;
-use tollgate_types::{AccountId, AdminId, AuditId, RequestId, Timestamp};
+use tollgate_types::{AccountId, AdminId, AuditId, MemberId, RequestId, Timestamp};
 
 use crate::Result;
 
@@ -13,11 +13,13 @@ pub struct AuditEntry {
     pub id: AuditId,
     /// Time of the change.
     pub at: Timestamp,
-    /// Name of the actor: an administrator's, `cli` for the command line, `settings` for the
-    /// settings file.
+    /// Name of the actor: an administrator's, a member's e-mail address, `cli` for the command
+    /// line, `settings` for the settings file.
     pub actor: String,
-    /// Id of the administrator; `None` for `cli` and `settings`.
+    /// Id of the administrator; `None` for other actors.
     pub actor_id: Option<AdminId>,
+    /// Id of the member; `None` for other actors.
+    pub member: Option<MemberId>,
     /// Role under which the action was authorized.
     pub role: String,
     /// Action, such as `account.change`.

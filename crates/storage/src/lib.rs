@@ -23,11 +23,13 @@ pub mod media;
 pub mod member;
 pub mod notice;
 pub mod notifications;
+pub mod person;
 pub mod price;
 pub mod provider_subscription;
 pub mod refund;
 pub mod report;
 pub mod response;
+pub mod session;
 pub mod subscription;
 pub mod top_up;
 pub mod usage;
@@ -79,6 +81,10 @@ pub use notice::{BalanceAlert, Channel, Notice, NoticeOutcome, NoticeState, Noti
 pub use notifications::{
     JobNotification, NoNotifications, Notification, NotificationReader, NotificationSource,
 };
+pub use person::{
+    Invitation, LinkPurpose, LinkTarget, Membership, Password, Person, PersonChange, PersonStore, Redemption,
+    RedemptionOutcome, SignInFailures, SignInLink,
+};
 pub use price::{PriceChange, PriceRecord, PriceStore};
 pub use provider_subscription::{
     ProviderSubscription, ProviderSubscriptionChange, ProviderSubscriptionState, ProviderSubscriptionStore,
@@ -86,6 +92,7 @@ pub use provider_subscription::{
 pub use refund::{NewRefund, Refund, RefundOutcome};
 pub use report::ReportStore;
 pub use response::{ChainLimits, NewResponse, ResponseStore, StoredResponse};
+pub use session::{Session, SessionOwner, SessionStore};
 pub use subscription::{
     Cadence, Change, NewSubscription, NextPlan, Payer, Payment, PlanUse, Product, Subscription,
     SubscriptionEvent, SubscriptionState, SubscriptionStore,
@@ -122,6 +129,10 @@ pub struct Storage {
     pub audit_log: Arc<dyn AuditLog>,
     /// Members of accounts.
     pub members: Arc<dyn MemberStore>,
+    /// People who can sign in to the console, their passwords and sign-in links.
+    pub people: Arc<dyn PersonStore>,
+    /// Sessions of the console.
+    pub sessions: Arc<dyn SessionStore>,
     /// Price versions and their activations.
     pub prices: Arc<dyn PriceStore>,
     /// Stored responses of the Responses API.

@@ -11,6 +11,7 @@ use crate::commands::admin::{Admins, Audit, Members, Prices, Providers};
 use crate::commands::alerts::Alerts;
 use crate::commands::batches::Batches;
 use crate::commands::check::Settings;
+use crate::commands::console::Console;
 use crate::commands::credits::Credit;
 use crate::commands::decisions::Decisions;
 use crate::commands::export::Usage;
@@ -100,6 +101,13 @@ pub enum Command {
         after_help = "Examples:\n  tollgate members add acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a jo@example.com --role owner"
     )]
     Members(Members),
+    /// Sign in to the console.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate console link --account acme\n  tollgate console link --admin jo"
+    )]
+    Console(Console),
     /// Manage API keys.
     #[command(
         subcommand,
@@ -228,14 +236,17 @@ pub enum Command {
         after_help = "Examples:\n  tollgate doctor\n  tollgate doctor --json\n\nExit code 3 when problems are found."
     )]
     Doctor,
-    /// Print the OpenAPI document of the public API or the admin API.
+    /// Print the OpenAPI document of the public API, the admin API or the console API.
     #[command(
         after_help = "Examples:\n  tollgate openapi > openapi.json\n  tollgate openapi --admin > openapi-admin.json"
     )]
     Openapi {
         /// Print the document of the admin API.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "console")]
         admin: bool,
+        /// Print the document of the console API, which accepts sessions only.
+        #[arg(long)]
+        console: bool,
     },
 }
 

@@ -180,6 +180,8 @@ error_codes! {
     MissingApiKey => "missing_api_key",
     /// The API key is malformed, inactive, expired or unknown.
     InvalidApiKey => "invalid_api_key",
+    /// The request of the console has no valid session.
+    InvalidSession => "invalid_session",
     /// The account's credits do not cover the request.
     InsufficientCredits => "insufficient_credits",
     /// The caller's role does not permit this operation.

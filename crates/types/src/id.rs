@@ -141,6 +141,21 @@ id!(
     "mem_"
 );
 id!(
+    /// A person who can sign in to the console, as a member of any number of accounts.
+    PersonId,
+    "pers_"
+);
+id!(
+    /// A session of the console. This id is not the cookie.
+    SessionId,
+    "sess_"
+);
+id!(
+    /// A link that signs a person in once. This id is not its token.
+    LinkId,
+    "link_"
+);
+id!(
     /// A stored response of the Responses API.
     ResponseId,
     "resp_"

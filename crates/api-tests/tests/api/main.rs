@@ -26,6 +26,7 @@ mod batches;
 mod bedrock;
 mod clocks;
 mod completions;
+mod console;
 mod counting;
 mod crash;
 mod credits;

@@ -17,8 +17,8 @@ impl AuditLog for AuditRows {
     async fn append(&self, entry: AuditEntry) -> Result<()> {
         let statement = sqlx::query(
             "INSERT INTO audit_log (id, at, actor, actor_id, role, action, account_id, object, before, after,
-                request_id, outcome)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+                request_id, outcome, member_id)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
         );
         let statement = statement
             .bind(entry.id.as_u128().to_be_bytes())
@@ -32,7 +32,8 @@ impl AuditLog for AuditRows {
             .bind(entry.before)
             .bind(entry.after)
             .bind(entry.request.map(|id| id.as_u128().to_be_bytes()))
-            .bind(entry.outcome);
+            .bind(entry.outcome)
+            .bind(entry.member.map(|id| id.as_u128().to_be_bytes()));
         self.0.execute(statement).await.map(drop)
     }
 

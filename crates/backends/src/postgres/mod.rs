@@ -25,6 +25,7 @@ mod media;
 mod member;
 mod notice;
 mod notifications;
+mod person;
 mod pool;
 mod price;
 mod provider_subscription;
@@ -33,6 +34,7 @@ mod report;
 mod response;
 mod rows;
 mod schema;
+mod session;
 mod subscription;
 mod top_up;
 mod transfer;
@@ -140,6 +142,8 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         admins: Arc::new(admin::Admins(pool.clone())),
         audit_log: Arc::new(audit_log::AuditRows(pool.clone())),
         members: Arc::new(member::Members(pool.clone())),
+        people: Arc::new(person::People(pool.clone())),
+        sessions: Arc::new(session::Sessions(pool.clone())),
         prices: Arc::new(price::PriceVersions(pool.clone())),
         responses: Arc::new(response::Responses(pool.clone())),
         media: Arc::new(media::MediaRows(pool.clone())),

@@ -3,7 +3,7 @@
 use tollgate_storage::{
     Admin, AuditEntry, Member, MemberRole, PriceChange, PriceRecord, Result, Role, StorageError,
 };
-use tollgate_types::{AccountId, AdminId, AuditId, MemberId, RequestId, Timestamp};
+use tollgate_types::{AccountId, AdminId, AuditId, MemberId, PersonId, RequestId, Timestamp};
 
 use super::{corrupt, id_from, prices_from, version_from};
 
@@ -49,6 +49,7 @@ columns! {
         at: i64,
         actor: String,
         actor_id: Option<Vec<u8>>,
+        member_id: Option<Vec<u8>>,
         role: String,
         action: String,
         account_id: Option<Vec<u8>>,
@@ -70,6 +71,7 @@ impl TryFrom<AuditColumns> for AuditEntry {
             at: Timestamp::from_micros(columns.at),
             actor: columns.actor,
             actor_id: id(columns.actor_id)?.map(AdminId::from_u128),
+            member: id(columns.member_id)?.map(MemberId::from_u128),
             role: columns.role,
             action: columns.action,
             account: id(columns.account_id)?.map(AccountId::from_u128),
@@ -87,6 +89,7 @@ columns! {
     pub(crate) struct MemberColumns {
         id: Vec<u8>,
         account_id: Vec<u8>,
+        person_id: Option<Vec<u8>>,
         email: String,
         role: String,
         created_at: i64,
@@ -98,9 +101,11 @@ impl TryFrom<MemberColumns> for Member {
 
     fn try_from(columns: MemberColumns) -> Result<Member> {
         let role = MemberRole::parse(&columns.role);
+        let person = columns.person_id.as_deref().map(id_from).transpose()?;
         Ok(Member {
             id: MemberId::from_u128(id_from(&columns.id)?),
             account: AccountId::from_u128(id_from(&columns.account_id)?),
+            person: person.map(PersonId::from_u128),
             email: columns.email,
             role: role.ok_or_else(|| corrupt(format!("unknown member role '{}'", columns.role)))?,
             created_at: Timestamp::from_micros(columns.created_at),

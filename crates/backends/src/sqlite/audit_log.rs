@@ -10,7 +10,7 @@ use crate::rows::admin::AuditColumns;
 use crate::rows::{id_bytes, storage_error};
 
 const APPEND: &str = "INSERT INTO audit_log (id, at, actor, actor_id, role, action, account_id, object, before, after, \
-    request_id, outcome) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+    request_id, outcome, member_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 const LIST: &str = "SELECT * FROM audit_log WHERE ($1 IS NULL OR account_id = $1) AND ($2 IS NULL OR actor = $2) \
     AND ($3 IS NULL OR action = $3) AND ($4 IS NULL OR at >= $4) AND ($5 IS NULL OR id < $5) ORDER BY id DESC LIMIT $6";
 
@@ -45,7 +45,8 @@ async fn append(connection: &mut SqliteConnection, entry: AuditEntry) -> Result<
         .bind(entry.before)
         .bind(entry.after)
         .bind(entry.request.map(|id| id_bytes(id.as_u128())))
-        .bind(entry.outcome);
+        .bind(entry.outcome)
+        .bind(entry.member.map(|id| id_bytes(id.as_u128())));
     insert.execute(connection).await.map_err(storage_error)?;
     Ok(())
 }

@@ -4,15 +4,20 @@
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 use tollgate_storage::{Member, MemberRole, MemberStore, Result, StorageError};
-use tollgate_types::{AccountId, MemberId};
+use tollgate_types::{AccountId, MemberId, PersonId};
 
 use super::Sqlite;
 use super::account::{self, conflict};
+use super::query::execute;
+use crate::people;
 use crate::rows::admin::MemberColumns;
 use crate::rows::{id_bytes, storage_error};
 
-const ADD: &str = "INSERT INTO member (id, account_id, email, role, created_at) VALUES ($1, $2, $3, $4, $5)";
+const ADD: &str = "INSERT INTO member (id, account_id, email, role, created_at, person_id) \
+    VALUES ($1, $2, $3, $4, $5, $6)";
 const LIST: &str = "SELECT * FROM member WHERE account_id = $1 ORDER BY id";
+const OF_PERSON: &str = "SELECT * FROM member WHERE account_id = $1 AND person_id = $2";
+const UPDATE: &str = "UPDATE member SET person_id = $2, role = $3 WHERE id = $1";
 const SET_ROLE: &str = "UPDATE member SET role = $2 WHERE id = $1";
 const REMOVE: &str = "DELETE FROM member WHERE id = $1";
 
@@ -25,6 +30,11 @@ impl MemberStore for Sqlite {
 
     async fn list(&self, account: AccountId) -> Result<Vec<Member>> {
         self.read(move |connection| Box::pin(list(connection, account)))
+            .await
+    }
+
+    async fn of_person(&self, account: AccountId, person: PersonId) -> Result<Option<Member>> {
+        self.read(move |connection| Box::pin(of_person(connection, account, person)))
             .await
     }
 
@@ -49,23 +59,54 @@ async fn add(connection: &mut SqliteConnection, member: Member) -> Result<()> {
     if account::get(connection, member.account).await?.is_none() {
         return Err(StorageError::not_found(member.account));
     }
+    insert(connection, member).await
+}
+
+/// Inserts a member. Returns `Conflict` if the account has a member with this address or person.
+pub(super) async fn insert(connection: &mut SqliteConnection, member: Member) -> Result<()> {
     let insert = sqlx::query(ADD)
         .bind(id_bytes(member.id.as_u128()))
         .bind(id_bytes(member.account.as_u128()))
         .bind(member.email)
         .bind(member.role.as_str())
-        .bind(member.created_at.as_micros());
+        .bind(member.created_at.as_micros())
+        .bind(member.person.map(|person| id_bytes(person.as_u128())));
     insert.execute(connection).await.map_err(storage_error)?;
     Ok(())
 }
 
-async fn list(connection: &mut SqliteConnection, account: AccountId) -> Result<Vec<Member>> {
+/// Updates the person and the role of a member.
+pub(super) async fn update(connection: &mut SqliteConnection, member: &Member) -> Result<()> {
+    let update = sqlx::query(UPDATE)
+        .bind(id_bytes(member.id.as_u128()))
+        .bind(member.person.map(|person| id_bytes(person.as_u128())))
+        .bind(member.role.as_str());
+    update.execute(connection).await.map_err(storage_error)?;
+    Ok(())
+}
+
+/// Lists the members of an account, sorted by id, including uncommitted changes of this connection.
+pub(super) async fn list(connection: &mut SqliteConnection, account: AccountId) -> Result<Vec<Member>> {
     let rows: Vec<MemberColumns> = sqlx::query_as(LIST)
         .bind(id_bytes(account.as_u128()))
         .fetch_all(connection)
         .await
         .map_err(storage_error)?;
     rows.into_iter().map(Member::try_from).collect()
+}
+
+async fn of_person(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    person: PersonId,
+) -> Result<Option<Member>> {
+    let columns: Option<MemberColumns> = sqlx::query_as(OF_PERSON)
+        .bind(id_bytes(account.as_u128()))
+        .bind(id_bytes(person.as_u128()))
+        .fetch_optional(connection)
+        .await
+        .map_err(storage_error)?;
+    columns.map(Member::try_from).transpose()
 }
 
 /// Returns a member that can be removed or lose the owner role. Returns `Conflict` for the last
@@ -102,10 +143,11 @@ async fn set_role(
 
 async fn remove(connection: &mut SqliteConnection, account: AccountId, id: MemberId) -> Result<Member> {
     let member = replaceable(connection, account, id).await?;
-    let delete = sqlx::query(REMOVE).bind(id_bytes(id.as_u128()));
-    delete.execute(connection).await.map_err(storage_error)?;
+    for statement in [people::DELETE_LINKS_OF_MEMBER, REMOVE] {
+        execute(connection, sqlx::query(statement).bind(id_bytes(id.as_u128()))).await?;
+    }
     Ok(member)
 }
 
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[ADD, LIST, SET_ROLE, REMOVE];
+pub(super) const STATEMENTS: &[&str] = &[ADD, LIST, OF_PERSON, UPDATE, SET_ROLE, REMOVE];

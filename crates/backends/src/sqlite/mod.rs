@@ -32,6 +32,7 @@ mod lot;
 mod media;
 mod member;
 mod notice;
+mod person;
 mod price;
 mod provider_subscription;
 mod query;
@@ -39,6 +40,7 @@ mod recover;
 mod refund;
 mod report;
 mod response;
+mod session;
 mod statements;
 mod subscription;
 mod top_up;
@@ -142,6 +144,8 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         admins: Arc::new(engine.clone()),
         audit_log: Arc::new(engine.clone()),
         members: Arc::new(engine.clone()),
+        people: Arc::new(engine.clone()),
+        sessions: Arc::new(engine.clone()),
         prices: Arc::new(engine.clone()),
         responses: Arc::new(engine.clone()),
         media: Arc::new(engine.clone()),

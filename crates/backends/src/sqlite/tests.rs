@@ -17,7 +17,7 @@ use super::database::migrate;
 use super::statements::BatchWriter;
 use super::{
     Sqlite, SqliteConfig, account, admin, audit, audit_log, chain, idempotency, job, key, ledger, lot, media,
-    member, notice, price, recover, refund, report, response, subscription, usage, webhook,
+    member, notice, person, price, recover, refund, report, response, session, subscription, usage, webhook,
 };
 use crate::rows::KEYS_LAST_USED;
 
@@ -59,12 +59,16 @@ fn statements() -> Vec<Arc<str>> {
         lot::STATEMENTS,
         member::STATEMENTS,
         notice::STATEMENTS,
+        person::STATEMENTS,
+        crate::people::STATEMENTS,
         price::STATEMENTS,
         recover::STATEMENTS,
         media::STATEMENTS,
         response::STATEMENTS,
         refund::STATEMENTS,
         report::STATEMENTS,
+        session::STATEMENTS,
+        crate::sessions::STATEMENTS,
         subscription::STATEMENTS,
         crate::provider_subscriptions::STATEMENTS,
         crate::top_ups::STATEMENTS,
@@ -135,8 +139,8 @@ fn the_last_use_of_a_key_is_looked_up_in_an_index() {
     });
 }
 
-/// No statement scans the tables of transfers, usage, balances, responses or media, except the
-/// statement that loads the balances at startup.
+/// No statement scans the tables of transfers, usage, balances, responses, media, people or
+/// sessions, except the statement that loads the balances at startup.
 #[test]
 fn no_statement_scans_growing_tables() {
     block_on(async {
@@ -154,6 +158,11 @@ fn no_statement_scans_growing_tables() {
                     "response",
                     "response_item",
                     "media",
+                    "person",
+                    "credential",
+                    "session",
+                    "sign_in_link",
+                    "sign_in_failure",
                 ]
                 .iter()
                 .any(|table| step == format!("SCAN {table}"));
@@ -175,7 +184,7 @@ fn append_only_rows_cannot_be_changed() {
             "INSERT INTO subscription_event VALUES (x'01', 0, 'created', 'active', 0, 0)",
             "INSERT INTO price_version VALUES (1, 'm', '{}', 0)",
             "INSERT INTO price_change VALUES (x'01', 'm', 1, 0, 'cli')",
-            "INSERT INTO audit_log VALUES (x'01', 0, 'cli', NULL, 'owner', 'a', NULL, '', NULL, NULL, NULL, 'done')",
+            "INSERT INTO audit_log VALUES (x'01', 0, 'cli', NULL, 'owner', 'a', NULL, '', NULL, NULL, NULL, 'done', NULL)",
         ] {
             connection.execute(statement).await.unwrap();
         }

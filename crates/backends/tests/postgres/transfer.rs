@@ -79,7 +79,24 @@ const EDGES: &str = r#"
     INSERT INTO usage_part (account_id, id, number, name, model, provider, price_version, cost, input, cache_read, cache_write,
         input_audio, output, reasoning, output_audio, cache_write_1h, image, video, audio, characters) VALUES
         (x'ff000000000000000000000000000000', x'00', 4294967295, 'é', '', '', -9223372036854775808, 9223372036854775807, 1, 2, 3,
-        4, 5, 6, 7, 8, 9, 10, 11, 12)"#;
+        4, 5, 6, 7, 8, 9, 10, 11, 12);
+    INSERT INTO admin (id, name, role, digest, digest_prefix, last4, created_at)
+        VALUES (x'01', '', 'owner', x'00', x'00', '', 0);
+    INSERT INTO person (id, email, name, created_at) VALUES (x'02', NULL, 'é', -1), (x'03', '', '', 0);
+    INSERT INTO credential (id, person_id, kind, data, set_at) VALUES (x'02', x'02', 'password', '$', 9223372036854775807);
+    INSERT INTO member (id, account_id, email, role, created_at, person_id) VALUES
+        (x'01', x'ff000000000000000000000000000000', '', 'owner', 0, x'03'),
+        (x'02', x'ff000000000000000000000000000000', 'é', 'owner', 0, NULL);
+    INSERT INTO session (id, digest, digest_prefix, person_id, admin_id, created_at, last_seen_at, expires_at, proved_at,
+        client, address) VALUES (x'01', x'01ff', x'01', x'02', NULL, 0, -1, 1, 2, 'é', ''),
+        (x'02', x'02ff', x'02', NULL, x'01', 0, 0, 9223372036854775806, 0, '', '::1');
+    INSERT INTO sign_in_link (id, digest, digest_prefix, purpose, member_id, account_id, admin_id, created_at, expires_at)
+        VALUES (x'01', x'01ff', x'01', 'invitation', x'02', NULL, NULL, 0, 7),
+        (x'02', x'02ff', x'02', 'sign_in', NULL, x'ff000000000000000000000000000000', NULL, 0, -7),
+        (x'03', x'03ff', x'03', 'sign_in', NULL, NULL, x'01', 0, 1);
+    INSERT INTO sign_in_failure (digest, failures, began_at, ends_at) VALUES (x'01ff', 9223372036854775807, 0, -1);
+    INSERT INTO audit_log (id, at, actor, role, action, object, outcome, member_id)
+        VALUES (x'01', 0, '', '', '', '', 'done', x'02'), (x'02', 0, '', '', '', '', 'done', NULL)"#;
 
 #[test]
 fn values_round_trip_unchanged() {
@@ -98,6 +115,17 @@ fn values_round_trip_unchanged() {
         assert_eq!(sum("usage_part", "cost"), (1, i128::from(i64::MAX)));
         assert_eq!(sum("usage_part", "characters"), (1, 12));
         assert_eq!(sum("media", "bytes"), (2, i128::from(i64::MAX)));
+        for (table, column, expected) in [
+            ("person", "created_at", (2, -1)),
+            ("credential", "set_at", (1, i128::from(i64::MAX))),
+            ("session", "expires_at", (2, i128::from(i64::MAX))),
+            ("sign_in_link", "expires_at", (3, 1)),
+            ("sign_in_failure", "failures", (1, i128::from(i64::MAX))),
+            ("member", "created_at", (2, 0)),
+            ("audit_log", "at", (2, 0)),
+        ] {
+            assert_eq!(sum(table, column), expected, "{table}");
+        }
         assert_eq!(to.accounts, 2);
 
         let second_run = tempfile::tempdir().unwrap();

@@ -200,6 +200,8 @@ pub struct UsageRecord {
     pub upstream_model: Option<String>,
     /// Id of the API key that made the call; null if the call was made without a key.
     pub key_id: Option<String>,
+    /// Id of the member who made the call with a session of the console; null for calls with a key.
+    pub member_id: Option<String>,
     /// API path, such as `/v1/chat/completions`.
     pub endpoint: String,
     /// Usage of the call by class.
@@ -394,6 +396,10 @@ impl UsageRecord {
             requested_model: Some(row.requested_model.to_string()),
             upstream_model: row.upstream_model().map(str::to_owned),
             key_id: row.principal.and_then(Principal::key).map(|key| key.to_string()),
+            member_id: row
+                .principal
+                .and_then(Principal::member)
+                .map(|member| member.to_string()),
             endpoint: row.endpoint.to_string(),
             usage: (&row.usage).into(),
             parts: parts.iter().map(UsagePartRecord::from).collect(),

@@ -69,11 +69,16 @@ pub struct AuditView {
     pub id: AuditId,
     /// Time of the action, RFC 3339.
     pub at: String,
-    /// Name of the administrator, `cli` for the command line, or `settings` for the settings file.
+    /// Name of the administrator, e-mail address of the member, `cli` for the command line, or
+    /// `settings` for the settings file.
     pub actor: String,
-    /// Id of the administrator; null for `cli` and `settings`.
+    /// Id of the administrator; null for other actors.
     #[schema(value_type = Option<String>)]
     pub actor_id: Option<AdminId>,
+    /// Id of the member of the account; null for other actors.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    pub member_id: Option<MemberId>,
     /// Role of the actor at the time of the action.
     pub role: String,
     /// Name of the action, such as `account.change`.
@@ -110,6 +115,7 @@ impl AuditView {
             at: entry.at.to_rfc3339(),
             actor: entry.actor,
             actor_id: entry.actor_id,
+            member_id: entry.member,
             role: entry.role,
             action: entry.action,
             account: entry.account,
@@ -132,22 +138,67 @@ pub struct MemberView {
     /// Account that the member belongs to.
     #[schema(value_type = String)]
     pub account: AccountId,
-    /// E-mail address in lower case.
+    /// E-mail address in lower case; empty until the first owner of the account has entered it.
     pub email: String,
-    /// `owner`, `admin`, `member` or `viewer`.
+    /// Name of the person; empty if it is unknown.
+    #[serde(default)]
+    pub name: String,
+    /// `owner`, `admin`, `billing`, `member` or `viewer`.
     pub role: String,
+    /// `active` if the person has signed in as this member; otherwise `invited`, or `expired` if the
+    /// last invitation has expired or none was sent.
+    #[serde(default)]
+    pub status: String,
     /// Time when the member was added, RFC 3339.
     pub created_at: String,
+    /// Time when the last invitation expires, RFC 3339; null for active members and without an
+    /// invitation.
+    #[serde(default)]
+    pub invitation_expires_at: Option<String>,
 }
 
 impl MemberView {
-    pub fn of(member: &Member) -> Self {
+    /// Returns the view of a member. `name` is the name of its person, `invitation` the expiry of
+    /// its last invitation.
+    pub fn of(member: &Member, name: &str, invitation: Option<Timestamp>, now: Timestamp) -> Self {
+        let status = match (member.person, invitation) {
+            (Some(_), _) => "active",
+            (None, Some(expires_at)) if now < expires_at => "invited",
+            (None, _) => "expired",
+        };
         Self {
             id: member.id,
             account: member.account,
             email: member.email.clone(),
+            name: name.to_owned(),
             role: member.role.as_str().to_owned(),
+            status: status.to_owned(),
             created_at: member.created_at.to_rfc3339(),
+            invitation_expires_at: invitation
+                .filter(|_| member.person.is_none())
+                .map(Timestamp::to_rfc3339),
         }
     }
+}
+
+/// An invitation to an account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct InvitationView {
+    /// The invited member.
+    pub member: MemberView,
+    /// The link that accepts the invitation. It is returned only once.
+    pub url: String,
+    /// Time after which the link is invalid, RFC 3339.
+    pub expires_at: String,
+    /// Whether the gateway has sent the link to the e-mail address.
+    pub mailed: bool,
+}
+
+/// A sign-in link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SignInLinkView {
+    /// The link, which signs in once.
+    pub url: String,
+    /// Time after which the link is invalid, RFC 3339.
+    pub expires_at: String,
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json, to_value};
 use tollgate_types::AccountId;
 
-use super::admin::{AdminView, AuditView, CreatedAdminView, MemberView};
+use super::admin::{AdminView, AuditView, CreatedAdminView, InvitationView, MemberView, SignInLinkView};
 use super::prices::{PriceChangeView, PriceCheckView, PriceView};
 use super::providers::{ProviderView, ServerView};
 use super::{
@@ -175,6 +175,23 @@ impl Reply for MemberView {
         whole(self)
     }
 }
+
+impl Reply for InvitationView {
+    fn account(&self) -> Option<AccountId> {
+        self.member.account()
+    }
+
+    fn object(&self) -> String {
+        self.member.object()
+    }
+
+    fn recorded(&self) -> Option<Value> {
+        self.member.recorded()
+    }
+}
+
+/// The link is a secret, so nothing is recorded.
+impl Reply for SignInLinkView {}
 
 impl Reply for PriceCheckView {
     fn recorded(&self) -> Option<Value> {

@@ -3,6 +3,9 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tollgate_edge::list::{List, path_id};
+use tollgate_edge::object_body::{Members, ObjectBody, Read, missing};
 use tollgate_edge::{ApiError, ErrorBody, Operator, Query};
 use tollgate_storage::{AccountState, Compat, KeyMode};
 use tollgate_types::{Error, Timestamp};
@@ -11,13 +14,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, id};
-use super::body::{Body, Members, Read, missing};
 use super::query;
 use tollgate_operations::view::{AccountView, CreatedKeyView, KeyView};
 use tollgate_operations::{
     AccountUpdate, AdvanceClock, ChangeAccount, ChangeKey, CloseAccount, CreateAccount, CreateKey,
-    ListAccounts, ListKeys, RevokeKey, ShowAccount,
+    ListAccounts, ListKeys, NewLimit, RevokeKey, ShowAccount,
 };
 
 /// Returns the router of this group.
@@ -93,7 +94,7 @@ impl Read for NewAccount {
 async fn create_account(
     operator: Operator,
     State(api): State<AdminApi>,
-    Body(new): Body<NewAccount>,
+    ObjectBody(new): ObjectBody<NewAccount>,
 ) -> Result<Json<AccountView>, ApiError> {
     let command = CreateAccount {
         name: new.name,
@@ -114,7 +115,7 @@ async fn get_account(
     State(api): State<AdminApi>,
     Path(account): Path<String>,
 ) -> Result<Json<AccountView>, ApiError> {
-    let id = id(&account, "account")?;
+    let id = path_id(&account, "account")?;
     Ok(Json(api.perform(&operator, ShowAccount { id }).await?))
 }
 
@@ -152,24 +153,29 @@ struct AccountPatch {
     batch_tokens: Option<u64>,
 }
 
-impl Read for AccountUpdate {
+/// An [`AccountPatch`] that was read from a request body.
+#[derive(Debug)]
+pub(super) struct ReadUpdate(pub(super) AccountUpdate);
+
+impl Read for ReadUpdate {
     fn read(members: &mut Members) -> Result<Self, Error> {
         let changeable =
             |name: &str| AccountState::parse(name).filter(|state| *state != AccountState::Closed);
         let state = members.word("state", "'active' or 'suspended'", changeable)?;
-        Ok(Self {
+        let update = AccountUpdate {
             name: members.optional("name", "a string of 1 to 200 characters")?,
             suspended: state.map(|state| state == AccountState::Suspended),
-            rpm: members.limit("rpm")?,
-            tpm: members.limit("tpm")?,
-            keys: members.limit("keys")?,
-            gpus: members.limit("gpus")?,
-            agents: members.limit("agents")?,
-            chats: members.limit("chats")?,
-            files: members.limit("files")?,
-            files_gib: members.limit("files_gib")?,
-            batch_tokens: members.limit("batch_tokens")?,
-        })
+            rpm: limit(members, "rpm")?,
+            tpm: limit(members, "tpm")?,
+            keys: limit(members, "keys")?,
+            gpus: limit(members, "gpus")?,
+            agents: limit(members, "agents")?,
+            chats: limit(members, "chats")?,
+            files: limit(members, "files")?,
+            files_gib: limit(members, "files_gib")?,
+            batch_tokens: limit(members, "batch_tokens")?,
+        };
+        Ok(Self(update))
     }
 }
 
@@ -184,9 +190,9 @@ async fn change_account(
     operator: Operator,
     State(api): State<AdminApi>,
     Path(account): Path<String>,
-    Body(change): Body<AccountUpdate>,
+    ObjectBody(ReadUpdate(change)): ObjectBody<ReadUpdate>,
 ) -> Result<Json<AccountView>, ApiError> {
-    let id = id(&account, "account")?;
+    let id = path_id(&account, "account")?;
     let command = ChangeAccount { id, change };
     Ok(Json(api.perform(&operator, command).await?))
 }
@@ -204,7 +210,7 @@ async fn close_account(
     State(api): State<AdminApi>,
     Path(account): Path<String>,
 ) -> Result<Json<AccountView>, ApiError> {
-    let id = id(&account, "account")?;
+    let id = path_id(&account, "account")?;
     Ok(Json(api.perform(&operator, CloseAccount { id }).await?))
 }
 
@@ -236,9 +242,9 @@ async fn advance_clock(
     operator: Operator,
     State(api): State<AdminApi>,
     Path(account): Path<String>,
-    Body(NewTime { to }): Body<NewTime>,
+    ObjectBody(NewTime { to }): ObjectBody<NewTime>,
 ) -> Result<Json<AccountView>, ApiError> {
-    let account = id(&account, "account")?;
+    let account = path_id(&account, "account")?;
     let command = AdvanceClock { account, to };
     Ok(Json(api.perform(&operator, command).await?))
 }
@@ -255,7 +261,7 @@ async fn list_keys(
     State(api): State<AdminApi>,
     Path(account): Path<String>,
 ) -> Result<Json<List<KeyView>>, ApiError> {
-    let account = id(&account, "account")?;
+    let account = path_id(&account, "account")?;
     let keys = api.perform(&operator, ListKeys { account }).await?;
     Ok(Json(List::whole(keys)))
 }
@@ -305,10 +311,10 @@ async fn create_key(
     operator: Operator,
     State(api): State<AdminApi>,
     Path(account): Path<String>,
-    Body(new): Body<NewKey>,
+    ObjectBody(new): ObjectBody<NewKey>,
 ) -> Result<Json<CreatedKeyView>, ApiError> {
     let command = CreateKey {
-        account: id(&account, "account")?,
+        account: path_id(&account, "account")?,
         name: new.name.unwrap_or_else(|| "default".to_owned()),
         expires_in_days: new.expires_in_days,
         compat: new.compat.map(|compat| compat.as_str().to_owned()),
@@ -354,10 +360,10 @@ async fn change_key(
     operator: Operator,
     State(api): State<AdminApi>,
     Path(key): Path<String>,
-    Body(change): Body<KeyPatch>,
+    ObjectBody(change): ObjectBody<KeyPatch>,
 ) -> Result<Json<KeyView>, ApiError> {
     let command = ChangeKey {
-        id: id(&key, "key")?,
+        id: path_id(&key, "key")?,
         compat: change.compat.map(|compat| compat.as_str().to_owned()),
         sync: change.sync,
     };
@@ -376,6 +382,12 @@ async fn revoke_key(
     State(api): State<AdminApi>,
     Path(key): Path<String>,
 ) -> Result<Json<KeyView>, ApiError> {
-    let id = id(&key, "key")?;
+    let id = path_id(&key, "key")?;
     Ok(Json(api.perform(&operator, RevokeKey { id }).await?))
+}
+
+/// Reads an optional limit of an account; null removes the override.
+fn limit<T: DeserializeOwned>(members: &mut Members, name: &str) -> Result<Option<NewLimit<T>>, Error> {
+    let limit = members.nullable(name, "a whole number, or null for the default")?;
+    Ok(limit.map(|own| own.map_or(NewLimit::Default, NewLimit::Own)))
 }

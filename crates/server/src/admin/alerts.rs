@@ -2,6 +2,8 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use tollgate_edge::list::{Done, List, path_id};
+use tollgate_edge::object_body::{Members, ObjectBody, Read};
 use tollgate_edge::{ApiError, ErrorBody, Operator};
 use tollgate_types::{AccountId, Credits, Error, ErrorCode};
 use utoipa::ToSchema;
@@ -9,8 +11,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{Done, List, id};
-use super::body::{Body, Members, Read};
 use tollgate_operations::alerts::{AlertView, NoticeView};
 use tollgate_operations::{ListNotices, RemoveAlert, SendAlerts, SetAlert, ShowAlert};
 
@@ -34,7 +34,7 @@ async fn get_alert(
     State(api): State<AdminApi>,
     Path(account): Path<String>,
 ) -> Result<Json<AlertView>, ApiError> {
-    let account: AccountId = id(&account, "account")?;
+    let account: AccountId = path_id(&account, "account")?;
     let command = ShowAlert { account };
     let alert = api.perform(&operator, command).await?;
     let none = || Error::new(ErrorCode::NotFound, "The account has no alert.");
@@ -78,10 +78,10 @@ async fn set_alert(
     operator: Operator,
     State(api): State<AdminApi>,
     Path(account): Path<String>,
-    Body(new): Body<NewAlert>,
+    ObjectBody(new): ObjectBody<NewAlert>,
 ) -> Result<Json<AlertView>, ApiError> {
     let command = SetAlert {
-        account: id(&account, "account")?,
+        account: path_id(&account, "account")?,
         below: new.below,
         webhook: new.webhook,
         email: new.email,
@@ -103,7 +103,7 @@ async fn remove_alert(
     State(api): State<AdminApi>,
     Path(account): Path<String>,
 ) -> Result<Json<Done>, ApiError> {
-    let account = id(&account, "account")?;
+    let account = path_id(&account, "account")?;
     let command = RemoveAlert { account };
     api.perform(&operator, command).await?;
     Ok(Json(Done { done: true }))
@@ -121,7 +121,7 @@ async fn list_deliveries(
     State(api): State<AdminApi>,
     Path(account): Path<String>,
 ) -> Result<Json<List<NoticeView>>, ApiError> {
-    let account = id(&account, "account")?;
+    let account = path_id(&account, "account")?;
     let command = ListNotices { account };
     let found = api.perform(&operator, command).await?;
     Ok(Json(List::whole(found)))

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use serde::Deserialize;
+use tollgate_edge::list::List;
 use tollgate_edge::{ApiError, ErrorBody, Operator, Query};
 use tollgate_types::{BatchId, Error, ErrorCode, MessageBatchId};
 use utoipa::IntoParams;
@@ -10,7 +11,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::List;
 use super::query;
 use tollgate_operations::batches::BatchView;
 use tollgate_operations::{ListBatches, ShowBatch};

@@ -3,6 +3,8 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use serde::Deserialize;
+use tollgate_edge::list::{List, path_id};
+use tollgate_edge::object_body::{Members, ObjectBody, Read};
 use tollgate_edge::{ApiError, ErrorBody, Operator, Query};
 use tollgate_storage::LotKind;
 use tollgate_types::{Credits, Error, RequestId, Timestamp};
@@ -11,8 +13,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, id};
-use super::body::{Body, Members, Read};
 use super::query;
 use tollgate_operations::view::{
     BalanceView, GrantedView, LotView, RefundView, StatementView, UsageView, WithdrawalView,
@@ -46,7 +46,7 @@ async fn get_balance(
     State(api): State<AdminApi>,
     Path(account): Path<String>,
 ) -> Result<Json<BalanceView>, ApiError> {
-    let account = id(&account, "account")?;
+    let account = path_id(&account, "account")?;
     let command = ShowBalance { account };
     Ok(Json(api.perform(&operator, command).await?))
 }
@@ -74,7 +74,7 @@ async fn list_grants(
     Query(query): Query<GrantsQuery>,
 ) -> Result<Json<List<LotView>>, ApiError> {
     let command = ListLots {
-        account: id(&account, "account")?,
+        account: path_id(&account, "account")?,
         all: query.all,
     };
     Ok(Json(List::whole(api.perform(&operator, command).await?)))
@@ -145,10 +145,10 @@ async fn create_grant(
     operator: Operator,
     State(api): State<AdminApi>,
     Path(account): Path<String>,
-    Body(new): Body<NewGrant>,
+    ObjectBody(new): ObjectBody<NewGrant>,
 ) -> Result<Json<GrantedView>, ApiError> {
     let command = GrantCredits {
-        account: id(&account, "account")?,
+        account: path_id(&account, "account")?,
         grant: new.into(),
     };
     Ok(Json(api.perform(&operator, command).await?))
@@ -167,7 +167,7 @@ async fn withdraw_grant(
     State(api): State<AdminApi>,
     Path(grant): Path<String>,
 ) -> Result<Json<WithdrawalView>, ApiError> {
-    let id = id(&grant, "grant")?;
+    let id = path_id(&grant, "grant")?;
     let command = RefundGrant { id };
     Ok(Json(api.perform(&operator, command).await?))
 }
@@ -211,11 +211,11 @@ async fn create_refund(
     operator: Operator,
     State(api): State<AdminApi>,
     Path(account): Path<String>,
-    Body(new): Body<NewRefund>,
+    ObjectBody(new): ObjectBody<NewRefund>,
 ) -> Result<Json<RefundView>, ApiError> {
     let command = RefundCall {
         request: new.request_id,
-        account: Some(id(&account, "account")?),
+        account: Some(path_id(&account, "account")?),
         amount: new.amount,
         reason: new.reason,
         key: new.key,
@@ -255,7 +255,7 @@ async fn list_usage(
 ) -> Result<Json<List<UsageView>>, ApiError> {
     let limit = query::limit(query.limit)?;
     let command = ListUsage {
-        account: id(&account, "account")?,
+        account: path_id(&account, "account")?,
         from: query::instant("from", query.from)?,
         to: query::instant("to", query.to)?,
         after: query::id("after", query.after)?,
@@ -289,7 +289,7 @@ async fn get_statement(
     Query(query): Query<StatementQuery>,
 ) -> Result<Json<StatementView>, ApiError> {
     let command = ShowStatement {
-        account: id(&account, "account")?,
+        account: path_id(&account, "account")?,
         month: query.month,
     };
     Ok(Json(api.perform(&operator, command).await?))

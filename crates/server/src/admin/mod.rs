@@ -4,9 +4,7 @@
 
 mod accounts;
 mod alerts;
-mod answer;
 mod batches;
-mod body;
 mod credits;
 pub(crate) mod host;
 mod ledger;
@@ -29,6 +27,7 @@ use axum::extract::{ConnectInfo, FromRef, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
+use tollgate_console::operators::OperatorConsole;
 use tollgate_edge::{ApiError, Operator, OperatorAuthenticator, RequestLayer, request_layer};
 use tollgate_providers::HttpClient;
 use tollgate_types::{Error, ErrorCode};
@@ -39,6 +38,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::assemble::assemble;
 use crate::config::{Config, ConfigError, Flags};
+use crate::console;
 use crate::documentation;
 use crate::provider_status::ProviderEntry;
 use crate::wiring::AppState;
@@ -146,13 +146,13 @@ pub fn document() -> Document {
     document
 }
 
-/// Returns the routes of the admin API, wrapped in the request layer.
-pub fn router(api: AdminApi, request_layer: Arc<RequestLayer>) -> Router {
+/// Returns the routes of the admin API and of the operators' console, wrapped in the request layer.
+/// `console` is `None` if the console is disabled.
+pub fn router(api: AdminApi, console: Option<OperatorConsole>, request_layer: Arc<RequestLayer>) -> Router {
     let document = documentation::document_route(document());
-    routes()
-        .split_for_parts()
-        .0
-        .with_state(api)
+    let api = routes().split_for_parts().0.with_state(api);
+    let console = console.map(|console| console::operator_routes(console, api.clone()));
+    api.merge(console.unwrap_or_default())
         .route("/admin/openapi.json", document)
         .route("/admin/{*path}", get(nothing).fallback(nothing))
         .method_not_allowed_fallback(request_layer::method_not_allowed)

@@ -3,6 +3,8 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use serde::Deserialize;
+use tollgate_edge::list::{List, path_id};
+use tollgate_edge::object_body::{Members, ObjectBody, Read};
 use tollgate_edge::{ApiError, ErrorBody, Operator, Query};
 use tollgate_types::Error;
 use utoipa::{IntoParams, ToSchema};
@@ -10,8 +12,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, id};
-use super::body::{Body, Members, Read};
 use super::query;
 use tollgate_operations::view::admin::{AdminView, AuditView, CreatedAdminView, MemberView};
 use tollgate_operations::{
@@ -80,7 +80,7 @@ impl Read for NewAdmin {
 async fn create_admin(
     operator: Operator,
     State(api): State<AdminApi>,
-    Body(NewAdmin { name, role }): Body<NewAdmin>,
+    ObjectBody(NewAdmin { name, role }): ObjectBody<NewAdmin>,
 ) -> Result<Json<CreatedAdminView>, ApiError> {
     let command = CreateAdmin { name, role };
     Ok(Json(api.perform(&operator, command).await?))
@@ -98,7 +98,7 @@ async fn revoke_admin(
     State(api): State<AdminApi>,
     Path(admin): Path<String>,
 ) -> Result<Json<AdminView>, ApiError> {
-    let id = id(&admin, "administrator")?;
+    let id = path_id(&admin, "administrator")?;
     Ok(Json(api.perform(&operator, RevokeAdmin { id }).await?))
 }
 
@@ -160,7 +160,7 @@ async fn list_members(
     State(api): State<AdminApi>,
     Path(account): Path<String>,
 ) -> Result<Json<List<MemberView>>, ApiError> {
-    let account = id(&account, "account")?;
+    let account = path_id(&account, "account")?;
     let members = api.perform(&operator, ListMembers { account }).await?;
     Ok(Json(List::whole(members)))
 }
@@ -196,10 +196,10 @@ async fn add_member(
     operator: Operator,
     State(api): State<AdminApi>,
     Path(account): Path<String>,
-    Body(NewMember { email, role }): Body<NewMember>,
+    ObjectBody(NewMember { email, role }): ObjectBody<NewMember>,
 ) -> Result<Json<MemberView>, ApiError> {
     let command = AddMember {
-        account: id(&account, "account")?,
+        account: path_id(&account, "account")?,
         email,
         role,
     };
@@ -232,11 +232,11 @@ async fn change_member(
     operator: Operator,
     State(api): State<AdminApi>,
     Path((account, member)): Path<(String, String)>,
-    Body(MemberPatch { role }): Body<MemberPatch>,
+    ObjectBody(MemberPatch { role }): ObjectBody<MemberPatch>,
 ) -> Result<Json<MemberView>, ApiError> {
     let command = SetMemberRole {
-        account: id(&account, "account")?,
-        id: id(&member, "member")?,
+        account: path_id(&account, "account")?,
+        id: path_id(&member, "member")?,
         role,
     };
     Ok(Json(api.perform(&operator, command).await?))
@@ -255,8 +255,8 @@ async fn remove_member(
     Path((account, member)): Path<(String, String)>,
 ) -> Result<Json<MemberView>, ApiError> {
     let command = RemoveMember {
-        account: id(&account, "account")?,
-        id: id(&member, "member")?,
+        account: path_id(&account, "account")?,
+        id: path_id(&member, "member")?,
     };
     Ok(Json(api.perform(&operator, command).await?))
 }

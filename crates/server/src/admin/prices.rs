@@ -2,6 +2,8 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use tollgate_edge::list::List;
+use tollgate_edge::object_body::{Members, ObjectBody, Read};
 use tollgate_edge::{ApiError, ErrorBody, Operator};
 use tollgate_types::Error;
 use utoipa::ToSchema;
@@ -9,8 +11,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::List;
-use super::body::{Body, Members, Read};
 use tollgate_operations::view::prices::{PriceChangeView, PriceCheckView, PriceView};
 use tollgate_operations::{CheckPrices, ListPrices, ShowPrices};
 
@@ -76,7 +76,7 @@ impl Read for PriceCheck {
 async fn check_prices(
     operator: Operator,
     State(api): State<AdminApi>,
-    Body(check): Body<PriceCheck>,
+    ObjectBody(check): ObjectBody<PriceCheck>,
 ) -> Result<Json<PriceCheckView>, ApiError> {
     let command = CheckPrices {
         proposed: api

@@ -2,12 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
+use tollgate_edge::list::List;
 use tollgate_edge::{ApiError, ErrorBody, Operator};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::List;
 use tollgate_operations::ListProviders;
 use tollgate_operations::view::providers::ProviderView;
 

@@ -3,6 +3,8 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use serde::Serialize;
+use tollgate_edge::list::{List, path_id};
+use tollgate_edge::object_body::{Members, ObjectBody, Read};
 use tollgate_edge::{ApiError, ErrorBody, Operator};
 use tollgate_types::{Error, SubscriptionId};
 use utoipa::ToSchema;
@@ -10,8 +12,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, id, unexpected};
-use super::body::{Body, Members, Read};
 use tollgate_operations::view::{PlanView, SubscriptionView};
 use tollgate_operations::{
     ChangePlan, ChangeSubscription, ListPlans, ListSubscriptions, OpenSubscription, ShowSubscription,
@@ -57,7 +57,7 @@ async fn list_subscriptions(
     State(api): State<AdminApi>,
     Path(account): Path<String>,
 ) -> Result<Json<List<SubscriptionView>>, ApiError> {
-    let account = id(&account, "account")?;
+    let account = path_id(&account, "account")?;
     let command = ListSubscriptions { account };
     let found = api.perform(&operator, command).await?;
     Ok(Json(List::whole(found)))
@@ -94,10 +94,10 @@ async fn create_subscription(
     operator: Operator,
     State(api): State<AdminApi>,
     Path(account): Path<String>,
-    Body(new): Body<NewSubscription>,
+    ObjectBody(new): ObjectBody<NewSubscription>,
 ) -> Result<Json<SubscriptionView>, ApiError> {
     let command = Subscribe {
-        account: id(&account, "account")?,
+        account: path_id(&account, "account")?,
         plan: new.plan,
         cadence: new.cadence,
     };
@@ -126,10 +126,10 @@ async fn open_subscription(
     operator: Operator,
     State(api): State<AdminApi>,
     Path(account): Path<String>,
-    Body(new): Body<NewSubscription>,
+    ObjectBody(new): ObjectBody<NewSubscription>,
 ) -> Result<Json<OpenedSubscription>, ApiError> {
     let command = OpenSubscription {
-        account: id(&account, "account")?,
+        account: path_id(&account, "account")?,
         plan: new.plan,
         cadence: new.cadence,
     };
@@ -137,7 +137,9 @@ async fn open_subscription(
     let opened = page
         .subscription
         .map(|id| OpenedSubscription { id, url: page.url });
-    Ok(Json(opened.ok_or_else(unexpected)?))
+    Ok(Json(opened.ok_or_else(|| {
+        Error::internal("unexpected reply to a command")
+    })?))
 }
 
 /// Returns a subscription with its events.
@@ -152,7 +154,7 @@ async fn get_subscription(
     State(api): State<AdminApi>,
     Path(subscription): Path<String>,
 ) -> Result<Json<SubscriptionView>, ApiError> {
-    let id = id(&subscription, "subscription")?;
+    let id = path_id(&subscription, "subscription")?;
     let command = ShowSubscription { id };
     Ok(Json(api.perform(&operator, command).await?))
 }
@@ -163,7 +165,7 @@ async fn change(
     subscription: &str,
     action: SubscriptionAction,
 ) -> Result<Json<SubscriptionView>, ApiError> {
-    let id = id(subscription, "subscription")?;
+    let id = path_id(subscription, "subscription")?;
     let command = ChangeSubscription { id, action };
     Ok(Json(api.perform(operator, command).await?))
 }
@@ -182,10 +184,10 @@ async fn change_plan(
     operator: Operator,
     State(api): State<AdminApi>,
     Path(subscription): Path<String>,
-    Body(new): Body<NewSubscription>,
+    ObjectBody(new): ObjectBody<NewSubscription>,
 ) -> Result<Json<SubscriptionView>, ApiError> {
     let command = ChangePlan {
-        id: id(&subscription, "subscription")?,
+        id: path_id(&subscription, "subscription")?,
         plan: new.plan,
         cadence: new.cadence,
     };

@@ -1,11 +1,12 @@
 //! Tests of request bodies and of the OpenAPI document.
 
 use serde_json::Value;
+use tollgate_edge::object_body::{Members, Read, read};
+use tollgate_operations::{AccountUpdate, NewLimit};
 use tollgate_types::{Error, ErrorCode};
 
-use super::body::{Members, Read, read};
+use super::accounts::ReadUpdate;
 use super::document;
-use tollgate_operations::{AccountUpdate, NewLimit};
 
 #[derive(Debug, PartialEq)]
 struct Sample {
@@ -52,7 +53,7 @@ fn invalid_body_members_are_named() {
 
 #[test]
 fn a_limit_of_null_is_the_default_and_one_left_out_stays() {
-    let change: AccountUpdate = read(br#"{"rpm":null,"tpm":5,"state":"suspended"}"#).unwrap();
+    let ReadUpdate(change) = read(br#"{"rpm":null,"tpm":5,"state":"suspended"}"#).unwrap();
     let expected = AccountUpdate {
         suspended: Some(true),
         rpm: Some(NewLimit::Default),
@@ -67,7 +68,7 @@ fn a_limit_of_null_is_the_default_and_one_left_out_stays() {
         (r#"{"state":"closed"}"#, "state"),
         (r#"{"state":7}"#, "state"),
     ] {
-        let error = read::<AccountUpdate>(body.as_bytes()).unwrap_err();
+        let error = read::<ReadUpdate>(body.as_bytes()).unwrap_err();
         let found = (error.code, error.param.as_deref());
         assert_eq!(found, (ErrorCode::InvalidParameter, Some(param)), "{body}");
     }

@@ -3,6 +3,8 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
+use tollgate_edge::list::{Done, List, path_id};
+use tollgate_edge::object_body::{Members, ObjectBody, Read};
 use tollgate_edge::{ApiError, ErrorBody, Operator, Query};
 use tollgate_types::{AccountId, Credits, Error, ErrorCode};
 use utoipa::{IntoParams, ToSchema};
@@ -10,8 +12,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{Done, List, id, unexpected};
-use super::body::{Body, Members, Read};
 use super::query;
 use tollgate_operations::top_ups::{AutoView, TopUpView};
 use tollgate_operations::{
@@ -102,16 +102,18 @@ async fn create_top_up(
     operator: Operator,
     State(api): State<AdminApi>,
     Path(account): Path<String>,
-    Body(new): Body<NewTopUp>,
+    ObjectBody(new): ObjectBody<NewTopUp>,
 ) -> Result<Json<CreatedTopUp>, ApiError> {
     let command = OpenTopUp {
-        account: id(&account, "account")?,
+        account: path_id(&account, "account")?,
         credits: new.credits,
     };
     let page = api.perform(&operator, command).await?;
     let url = page.url;
     let created = page.top_up.map(|top_up| CreatedTopUp { url, top_up });
-    Ok(Json(created.ok_or_else(unexpected)?))
+    Ok(Json(created.ok_or_else(|| {
+        Error::internal("unexpected reply to a command")
+    })?))
 }
 
 /// A portal page of the payment provider.
@@ -133,7 +135,7 @@ async fn open_portal(
     State(api): State<AdminApi>,
     Path(account): Path<String>,
 ) -> Result<Json<Portal>, ApiError> {
-    let account = id(&account, "account")?;
+    let account = path_id(&account, "account")?;
     let command = OpenPortal { account };
     let page = api.perform(&operator, command).await?;
     Ok(Json(Portal { url: page.url }))
@@ -151,7 +153,7 @@ async fn get_auto_top_up(
     State(api): State<AdminApi>,
     Path(account): Path<String>,
 ) -> Result<Json<AutoView>, ApiError> {
-    let account: AccountId = id(&account, "account")?;
+    let account: AccountId = path_id(&account, "account")?;
     let command = ShowAutoTopUp { account };
     let auto = api.perform(&operator, command).await?;
     let none = || Error::new(ErrorCode::NotFound, "The account has no automatic top-up.");
@@ -197,10 +199,10 @@ async fn set_auto_top_up(
     operator: Operator,
     State(api): State<AdminApi>,
     Path(account): Path<String>,
-    Body(new): Body<NewAutoTopUp>,
+    ObjectBody(new): ObjectBody<NewAutoTopUp>,
 ) -> Result<Json<AutoView>, ApiError> {
     let command = SetAutoTopUp {
-        account: id(&account, "account")?,
+        account: path_id(&account, "account")?,
         below: new.below,
         amount: new.amount,
         monthly_limit: new.monthly_limit,
@@ -220,7 +222,7 @@ async fn remove_auto_top_up(
     State(api): State<AdminApi>,
     Path(account): Path<String>,
 ) -> Result<Json<Done>, ApiError> {
-    let account = id(&account, "account")?;
+    let account = path_id(&account, "account")?;
     let command = RemoveAutoTopUp { account };
     api.perform(&operator, command).await?;
     Ok(Json(Done { done: true }))

@@ -44,6 +44,8 @@ pub struct FileConfig {
     pub media: MediaSection,
     /// Rules for fetching caller-supplied URLs.
     pub egress: EgressSection,
+    /// The console.
+    pub console: ConsoleSection,
     /// Timeouts, in milliseconds.
     pub timeouts: TimeoutsSection,
     /// Retries and circuit breakers.
@@ -596,6 +598,28 @@ impl Default for EgressSection {
         Self {
             allow: Vec::new(),
             max_concurrent: 16,
+        }
+    }
+}
+
+/// `[console]`: the console for people and operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ConsoleSection {
+    /// Whether the console is served.
+    pub enabled: bool,
+    /// Time without a request after which a session ends, in hours.
+    pub session_idle_hours: u32,
+    /// Time after the sign-in after which a session ends, in days.
+    pub session_max_days: u32,
+}
+
+impl Default for ConsoleSection {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            session_idle_hours: 12,
+            session_max_days: 7,
         }
     }
 }

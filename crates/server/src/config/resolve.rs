@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use secrecy::SecretString;
+use tollgate_accounts::SessionLifetimes;
 use tollgate_backends::{postgres, redis};
 use tollgate_billing::Plan;
 use tollgate_jobs::WorkerSettings;
@@ -23,6 +24,11 @@ const DATABASE_FILE: &str = "tollgate.db";
 
 /// Upper bound of `redis.timeout_ms`, in milliseconds. Requests wait up to this time for Redis.
 const MAX_REDIS_TIMEOUT_MS: u64 = 1_000;
+
+/// Upper bound of `console.session_idle_hours`.
+const MAX_SESSION_HOURS: u32 = 720;
+/// Upper bound of `console.session_max_days`.
+const MAX_SESSION_DAYS: u32 = 90;
 
 /// Command-line flags that select or override settings.
 #[derive(Clone, Debug, Default)]
@@ -123,6 +129,21 @@ impl Config {
         Ok(config)
     }
 
+    /// Returns the lifetimes of console sessions.
+    pub fn session_lifetimes(&self) -> SessionLifetimes {
+        let hours = |hours: u32| Duration::from_secs(u64::from(hours) * 60 * 60);
+        SessionLifetimes {
+            idle: hours(self.file.console.session_idle_hours),
+            max: hours(self.file.console.session_max_days * 24),
+        }
+    }
+
+    /// Returns the public URL without a trailing slash; `None` if none is configured.
+    pub fn public_url(&self) -> Option<&str> {
+        let url = self.file.server.public_url.as_deref();
+        url.map(|url| url.trim_end_matches('/'))
+    }
+
     /// Returns the directory of the embedded database; `None` with PostgreSQL, which several
     /// processes share. The database's lock, journal and command socket are in the same directory,
     /// so commands on a database find the process that owns it.
@@ -163,6 +184,19 @@ impl Config {
         }
         if self.file.egress.max_concurrent == 0 {
             return Err(ConfigError::new("egress.max_concurrent", "must be above 0"));
+        }
+        let console = &self.file.console;
+        if !(1..=MAX_SESSION_HOURS).contains(&console.session_idle_hours) {
+            return Err(ConfigError::new(
+                "console.session_idle_hours",
+                "must be from 1 to 720",
+            ));
+        }
+        if !(1..=MAX_SESSION_DAYS).contains(&console.session_max_days) {
+            return Err(ConfigError::new(
+                "console.session_max_days",
+                "must be from 1 to 90",
+            ));
         }
         let timeouts = &self.file.timeouts;
         let positive = [
@@ -518,6 +552,13 @@ mod tests {
             ("[redis]\ntimeout_ms = 1001", "redis.timeout_ms"),
             ("[timeouts]\nidle_ms = 0", "timeouts.idle_ms"),
             ("[egress]\nmax_concurrent = 0", "egress.max_concurrent"),
+            ("[console]\nsession_idle_hours = 0", "console.session_idle_hours"),
+            (
+                "[console]\nsession_idle_hours = 721",
+                "console.session_idle_hours",
+            ),
+            ("[console]\nsession_max_days = 0", "console.session_max_days"),
+            ("[console]\nsession_max_days = 91", "console.session_max_days"),
             ("[plans.Lite]", "plans.Lite"),
             ("[plans.lite]\nprice = \"-1\"", "plans.lite.price"),
             ("[plans.lite]\nallowance = \"1000000.1\"", "plans.lite.allowance"),

@@ -14,7 +14,7 @@ fn document() -> OpenApi {
 
 async fn get_path(path: &str) -> Response<Body> {
     let request = Request::get(path).body(Body::empty()).unwrap();
-    routes(document(), Some("help@example.com"))
+    routes(document(), Some("help@example.com"), false)
         .oneshot(request)
         .await
         .unwrap()
@@ -79,17 +79,18 @@ fn the_page_needs_nothing_that_its_policy_forbids() {
 }
 
 #[tokio::test]
-async fn browsers_are_sent_from_the_root_to_the_page() {
+async fn browsers_are_sent_from_the_root_to_a_page() {
     let html = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8";
-    for (method, accept, status, location) in [
-        ("GET", html, 307, Some("/docs")),
-        ("HEAD", html, 307, Some("/docs")),
-        ("POST", html, 404, None),
-        ("GET", "*/*", 404, None),
-        ("GET", "application/json", 404, None),
+    for (method, accept, has_console, status, location) in [
+        ("GET", html, false, 303, Some("/docs")),
+        ("GET", html, true, 303, Some("/console")),
+        ("HEAD", html, true, 303, Some("/console")),
+        ("POST", html, true, 404, None),
+        ("GET", "*/*", true, 404, None),
+        ("GET", "application/json", true, 404, None),
     ] {
         let request = Request::builder().method(method).uri("/").header(ACCEPT, accept);
-        let response = routes(document(), None)
+        let response = routes(document(), None, has_console)
             .oneshot(request.body(Body::empty()).unwrap())
             .await
             .unwrap();

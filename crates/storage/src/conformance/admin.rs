@@ -6,7 +6,7 @@ use super::Factory;
 use super::samples::{START, at, kind};
 use crate::{Admin, Role, StorageErrorKind};
 
-fn admin(number: u128, name: &str) -> Admin {
+pub(super) fn admin(number: u128, name: &str) -> Admin {
     let mut digest = [7; 32];
     digest[..16].copy_from_slice(&number.to_be_bytes());
     Admin {

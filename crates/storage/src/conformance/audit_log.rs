@@ -1,6 +1,6 @@
 //! Cases for [`crate::AuditLog`].
 
-use tollgate_types::{AccountId, AdminId, AuditId, RequestId};
+use tollgate_types::{AccountId, AdminId, AuditId, MemberId, RequestId};
 
 use super::Factory;
 use super::samples::{at, kind};
@@ -12,6 +12,7 @@ fn entry(number: u128) -> AuditEntry {
         at: at(u64::try_from(number).unwrap_or(0)),
         actor: "cli".to_owned(),
         actor_id: None,
+        member: None,
         role: "owner".to_owned(),
         action: "account.create".to_owned(),
         account: None,
@@ -27,6 +28,7 @@ fn full(number: u128) -> AuditEntry {
     AuditEntry {
         actor: "jo".to_owned(),
         actor_id: Some(AdminId::from_u128(u128::MAX)),
+        member: Some(MemberId::from_u128(1 << 64)),
         role: "support".to_owned(),
         action: "key.revoke".to_owned(),
         account: Some(AccountId::from_u128(7)),

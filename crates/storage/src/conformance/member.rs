@@ -1,8 +1,9 @@
 //! Cases for [`crate::MemberStore`].
 
-use tollgate_types::{AccountId, MemberId};
+use tollgate_types::{AccountId, MemberId, PersonId};
 
 use super::Factory;
+use super::person::new_person;
 use super::samples::{START, account, concurrently, kind, warm_up};
 use crate::{Member, MemberRole, StorageErrorKind};
 
@@ -10,6 +11,7 @@ pub(super) fn member(number: u128, owner: u128, role: MemberRole) -> Member {
     Member {
         id: MemberId::from_u128(number),
         account: AccountId::from_u128(owner),
+        person: None,
         email: format!("person-{number}@example.com"),
         role,
         created_at: START,
@@ -24,6 +26,7 @@ pub async fn added_then_listed(factory: Factory) {
     }
     let roles = [
         MemberRole::Viewer,
+        MemberRole::Billing,
         MemberRole::Member,
         MemberRole::Admin,
         MemberRole::Owner,
@@ -52,6 +55,43 @@ pub async fn added_then_listed(factory: Factory) {
     assert_eq!(storage.members.list(account(2).id).await.unwrap(), [elsewhere]);
     let nowhere = storage.members.add(member(10, 3, MemberRole::Owner)).await;
     assert_eq!(kind(nowhere), StorageErrorKind::NotFound);
+}
+
+/// Checks that a person is found as a member of one account, and is a member of an account once.
+pub async fn found_by_person(factory: Factory) {
+    let storage = factory.open().await;
+    for number in [1, 2, 3] {
+        storage.accounts.create(account(number)).await.unwrap();
+    }
+    let person = new_person(&storage, 1, account(1).id).await.id;
+    let new = Member {
+        person: Some(person),
+        ..member(2, 2, MemberRole::Viewer)
+    };
+    storage.members.add(new.clone()).await.unwrap();
+    storage
+        .members
+        .add(member(3, 3, MemberRole::Owner))
+        .await
+        .unwrap();
+    let accepted = Member {
+        person: Some(person),
+        ..member(1, 1, MemberRole::Member)
+    };
+    for (number, person, expected) in [
+        (1, person, Some(accepted)),
+        (2, person, Some(new)),
+        (3, person, None),
+        (1, PersonId::from_u128(9), None),
+    ] {
+        let found = storage.members.of_person(account(number).id, person).await;
+        assert_eq!(found.unwrap(), expected, "{number} {person}");
+    }
+    let again = Member {
+        person: Some(person),
+        ..member(4, 1, MemberRole::Viewer)
+    };
+    assert_eq!(kind(storage.members.add(again).await), StorageErrorKind::Conflict);
 }
 
 /// Checks that a change or removal affects only members of the named account.

@@ -38,12 +38,14 @@ pub mod member;
 pub mod notice;
 pub mod open_hold;
 pub mod part;
+pub mod person;
 pub mod plan;
 pub mod price;
 pub mod provider_subscription;
 pub mod refund;
 pub mod report;
 pub mod response;
+pub mod session;
 pub mod settle;
 pub mod subscription;
 pub mod sweep;
@@ -125,7 +127,16 @@ macro_rules! conformance_tests {
             label_prior: last_save_wins;
             admin: create_then_find, names_ids_and_digests_are_used_once, first_revocation_stays;
             audit_log: appended_then_read_in_pages, every_filter;
-            member: added_then_listed, changed_and_removed, an_owner_remains, owners_removed_at_once_leave_one;
+            member: added_then_listed, found_by_person, changed_and_removed, an_owner_remains, owners_removed_at_once_leave_one;
+            person: links_create_their_people, whole_digest_is_compared, links_expire, links_replace_earlier_ones,
+                listeners_redeem_their_own_links, links_end_with_their_targets, known_members_are_signed_in,
+                known_addresses_need_sign_in, visitors_become_the_first_owner, signed_in_people_become_the_first_owner,
+                members_become_the_first_owner, first_owner_is_signed_in, concurrent_redemptions_succeed_once,
+                concurrent_redemptions_create_one_person, concurrent_visitors_create_one_owner, people_are_changed,
+                conflicting_changes_write_nothing, passwords_are_replaced, memberships_are_listed, invitations_are_listed,
+                failures_are_counted_by_period, sweep_deletes_ended_rows;
+            session: created_then_found, replaced_in_one_step, last_use_goes_forward, deleted_by_their_owner,
+                others_are_deleted, sweep_deletes_expired_and_idle;
             open_hold: shows_every_account_ledger, used_id_is_a_conflict, same_hold_id_is_taken_once;
             engine: answers_and_is_named, writes_survive_reopening, open_hold_survives_reopening;
         }
@@ -273,11 +284,13 @@ mod tests {
             ("member", include_str!("member.rs")),
             ("open_hold", include_str!("open_hold.rs")),
             ("part", include_str!("part.rs")),
+            ("person", include_str!("person.rs")),
             ("plan", include_str!("plan.rs")),
             ("price", include_str!("price.rs")),
             ("refund", include_str!("refund.rs")),
             ("report", include_str!("report.rs")),
             ("response", include_str!("response.rs")),
+            ("session", include_str!("session.rs")),
             ("settle", include_str!("settle.rs")),
             ("subscription", include_str!("subscription.rs")),
             ("sweep", include_str!("sweep.rs")),

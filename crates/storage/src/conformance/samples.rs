@@ -13,6 +13,7 @@ use tollgate_types::{
 };
 
 use super::BoxFuture;
+use crate::key::KeyDigest;
 use crate::{
     Account, AccountState, Cadence, Compat, Grant, HoldOutcome, Key, KeyMode, KeyState, Limits, LotTerms,
     NewHold, NewKey, NewSubscription, Payer, Payment, Product, Settlement, Storage, StorageError,
@@ -74,13 +75,11 @@ pub(super) fn grant(number: u128, account: AccountId, amount: i64) -> Grant {
 
 /// Makes a key whose digest begins with its number; its account may have 50 keys.
 pub(super) fn key(number: u128, account: AccountId) -> NewKey {
-    let mut digest = [7; 32];
-    digest[..16].copy_from_slice(&number.to_be_bytes());
     let key = Key {
         id: KeyId::from_u128(number),
         account,
         name: format!("key {number}"),
-        digest,
+        digest: digest(number),
         last4: "wxyz".to_owned(),
         mode: KeyMode::Live,
         compat: Compat::Strict,
@@ -91,6 +90,13 @@ pub(super) fn key(number: u128, account: AccountId) -> NewKey {
         revoked_at: None,
     };
     NewKey { key, quota: 50 }
+}
+
+/// Makes a digest that begins with this number.
+pub(super) fn digest(number: u128) -> KeyDigest {
+    let mut digest = [7; 32];
+    digest[..16].copy_from_slice(&number.to_be_bytes());
+    digest
 }
 
 /// Makes a hold of this many nano-credits, accepted at [`START`], that expires an hour later.

@@ -153,7 +153,7 @@ pub enum Members {
         account: AccountArg,
         /// E-mail address, unique within the account.
         email: String,
-        /// Role of the member. Roles are not enforced yet.
+        /// Role of the member in the console.
         #[arg(long, value_enum)]
         role: MemberRole,
     },
@@ -200,9 +200,11 @@ pub enum MemberRole {
     Owner,
     /// Full access, except closing the account and changing owners.
     Admin,
-    /// Access to the API only.
+    /// Calls, their results and own keys.
     Member,
-    /// Read-only access to the account.
+    /// Read access, and purchases of credits and plans.
+    Billing,
+    /// Read access, without the contents of calls.
     Viewer,
 }
 
@@ -213,6 +215,7 @@ impl MemberRole {
             MemberRole::Owner => "owner",
             MemberRole::Admin => "admin",
             MemberRole::Member => "member",
+            MemberRole::Billing => "billing",
             MemberRole::Viewer => "viewer",
         }
     }
@@ -223,7 +226,7 @@ fn admin_id(text: &str) -> Result<AdminId, &'static str> {
     text.parse().map_err(|_| advice)
 }
 
-fn member_id(text: &str) -> Result<MemberId, &'static str> {
+pub(super) fn member_id(text: &str) -> Result<MemberId, &'static str> {
     let advice = "expected a member id: mem_ and 32 hex digits; `tollgate members list ID` shows the ids";
     text.parse().map_err(|_| advice)
 }

@@ -7,6 +7,7 @@ pub mod alerts;
 mod arguments;
 pub mod batches;
 pub mod check;
+pub mod console;
 pub mod credits;
 pub mod decisions;
 pub mod export;
@@ -70,6 +71,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Credits(command) => credits::credits(place, command, &printer),
         Command::TopUps(command) => top_ups::top_ups(place, command, &printer),
         Command::Alerts(command) => alerts::alerts(place, command, &printer),
+        Command::Console(command) => console::console(place, command, &printer),
         Command::Batches(command) => batches::batches(place, command, &printer),
         Command::Decisions(command) => decisions::decisions(command, &printer),
         Command::Plans(command) => subscriptions::plans(place, command, &printer),
@@ -89,7 +91,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Audit(command) => admin::audit(place, command, &printer),
         Command::Config(command) => check::settings(place, command, &printer),
         Command::Doctor => check::doctor(place, &printer),
-        Command::Openapi { admin } => openapi::document(admin, &printer),
+        Command::Openapi { admin, console } => openapi::document(admin, console, &printer),
     }
 }
 

@@ -54,11 +54,15 @@ pub fn members(members: &[MemberView]) -> String {
         [
             member.id.to_string(),
             member.role.clone(),
+            member.status.clone(),
             member.created_at.clone(),
             member.email.clone(),
         ]
     };
-    table(["ID", "ROLE", "CREATED", "EMAIL"], members.iter().map(row))
+    table(
+        ["ID", "ROLE", "STATUS", "CREATED", "EMAIL"],
+        members.iter().map(row),
+    )
 }
 
 fn reported(prices: &BTreeMap<String, Credits>) -> String {

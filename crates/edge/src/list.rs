@@ -1,4 +1,4 @@
-//! Response bodies and helpers shared by the handlers.
+//! Lists and ids that the admin and console APIs share.
 
 use std::str::FromStr;
 
@@ -8,23 +8,23 @@ use utoipa::ToSchema;
 
 /// A page of results.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct List<T> {
+pub struct List<T> {
     /// Results in the documented order.
-    pub(super) data: Vec<T>,
+    pub data: Vec<T>,
     /// Whether more results follow.
-    pub(super) has_more: bool,
+    pub has_more: bool,
 }
 
 /// Confirmation of a change that has no other result.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Done {
+pub struct Done {
     /// Always `true`.
-    pub(super) done: bool,
+    pub done: bool,
 }
 
 impl<T> List<T> {
     /// Creates a list of all results.
-    pub(super) fn whole(data: Vec<T>) -> Self {
+    pub fn whole(data: Vec<T>) -> Self {
         Self {
             data,
             has_more: false,
@@ -33,7 +33,7 @@ impl<T> List<T> {
 
     /// Creates a page of at most `limit` results. `data` contains one result more than `limit` if
     /// another page follows.
-    pub(super) fn page(mut data: Vec<T>, limit: u32) -> Self {
+    pub fn page(mut data: Vec<T>, limit: u32) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let has_more = data.len() > limit;
         data.truncate(limit);
@@ -41,12 +41,8 @@ impl<T> List<T> {
     }
 }
 
-pub(super) fn unexpected() -> Error {
-    Error::internal("unexpected reply to a command")
-}
-
 /// Parses an id in a path. Returns the error `not_found` for a malformed id.
-pub(super) fn id<T: FromStr>(text: &str, what: &str) -> Result<T, Error> {
+pub fn path_id<T: FromStr>(text: &str, what: &str) -> Result<T, Error> {
     let unknown = |_| Error::new(ErrorCode::NotFound, format!("The {what} does not exist."));
     text.parse().map_err(unknown)
 }

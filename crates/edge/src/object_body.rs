@@ -1,26 +1,27 @@
-//! Request bodies: JSON objects whose members are read by name, so that errors can name the invalid
-//! member.
+//! Request bodies of the admin and console APIs: JSON objects whose members are read by name, so
+//! that errors can name the invalid member.
 
 use axum::extract::{FromRequest, Request};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use tollgate_edge::{ApiError, JsonBody};
 use tollgate_types::{Error, ErrorCode, Timestamp};
 
-use tollgate_operations::NewLimit;
+use crate::body::JsonBody;
+use crate::error::ApiError;
 
 /// Maximum size of a request body.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// A type that can be read from the members of a request body.
-pub(super) trait Read: Sized {
+pub trait Read: Sized {
+    /// Reads the members of this type. The others remain.
     fn read(members: &mut Members) -> Result<Self, Error>;
 }
 
 /// A request body without unknown members.
-pub(super) struct Body<T>(pub(super) T);
+pub struct ObjectBody<T>(pub T);
 
-impl<S: Send + Sync, T: Read> FromRequest<S> for Body<T> {
+impl<S: Send + Sync, T: Read> FromRequest<S> for ObjectBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
@@ -30,7 +31,7 @@ impl<S: Send + Sync, T: Read> FromRequest<S> for Body<T> {
 }
 
 /// Parses a body. Fails if it is not an object or has unknown members.
-pub(super) fn read<T: Read>(bytes: &[u8]) -> Result<T, Error> {
+pub fn read<T: Read>(bytes: &[u8]) -> Result<T, Error> {
     let members: Map<String, Value> = serde_json::from_slice(bytes).map_err(|error| {
         let message = format!("The body is not a JSON object: {error}.");
         Error::new(ErrorCode::InvalidJson, message)
@@ -44,17 +45,17 @@ pub(super) fn read<T: Read>(bytes: &[u8]) -> Result<T, Error> {
 }
 
 /// The members of a request body that have not been read yet.
-pub(super) struct Members(Map<String, Value>);
+pub struct Members(Map<String, Value>);
 
 impl Members {
     /// Reads a required member. `what` describes its valid values in error messages.
-    pub(super) fn required<T: DeserializeOwned>(&mut self, name: &str, what: &str) -> Result<T, Error> {
+    pub fn required<T: DeserializeOwned>(&mut self, name: &str, what: &str) -> Result<T, Error> {
         self.optional(name, what)?.ok_or_else(|| missing(name, what))
     }
 
     /// Reads an optional member whose valid values are words; `known` parses a word. Null counts as
     /// omitted.
-    pub(super) fn word<T>(
+    pub fn word<T>(
         &mut self,
         name: &str,
         what: &str,
@@ -66,31 +67,28 @@ impl Members {
     }
 
     /// Reads an optional member; null counts as omitted.
-    pub(super) fn optional<T: DeserializeOwned>(
-        &mut self,
-        name: &str,
-        what: &str,
-    ) -> Result<Option<T>, Error> {
+    pub fn optional<T: DeserializeOwned>(&mut self, name: &str, what: &str) -> Result<Option<T>, Error> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => parse(name, what, value).map(Some),
         }
     }
 
-    /// Reads an optional limit of an account; null removes the override.
-    pub(super) fn limit<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<NewLimit<T>>, Error> {
+    /// Reads an optional member, and distinguishes null (`Some(None)`) from an omitted member.
+    pub fn nullable<T: DeserializeOwned>(
+        &mut self,
+        name: &str,
+        what: &str,
+    ) -> Result<Option<Option<T>>, Error> {
         match self.0.remove(name) {
             None => Ok(None),
-            Some(Value::Null) => Ok(Some(NewLimit::Default)),
-            Some(value) => {
-                let own = parse(name, "a whole number, or null for the default", value)?;
-                Ok(Some(NewLimit::Own(own)))
-            }
+            Some(Value::Null) => Ok(Some(None)),
+            Some(value) => parse(name, what, value).map(|value| Some(Some(value))),
         }
     }
 
     /// Reads an optional time: RFC 3339, or a date in UTC. Null counts as omitted.
-    pub(super) fn instant(&mut self, name: &str) -> Result<Option<Timestamp>, Error> {
+    pub fn instant(&mut self, name: &str) -> Result<Option<Timestamp>, Error> {
         let what = "a time such as 2027-01-01T00:00:00Z or a date such as 2027-01-01";
         let Some(text) = self.optional::<String>(name, what)? else {
             return Ok(None);
@@ -106,7 +104,7 @@ fn parse<T: DeserializeOwned>(name: &str, what: &str, value: Value) -> Result<T,
 }
 
 /// Returns the error for a missing required member.
-pub(super) fn missing(name: &str, what: &str) -> Error {
+pub fn missing(name: &str, what: &str) -> Error {
     let message = format!("'{name}' is missing. It must be {what}.");
     Error::new(ErrorCode::MissingRequiredParameter, message).with_param(name)
 }

@@ -1,0 +1,5 @@
+//! The account of a session, its members and invitations.
+
+mod routes;
+
+pub use routes::routes;
