@@ -48,6 +48,7 @@ const LAYERS: &[Member] = &[
     member("tollgate-tokens", 1, Kind::Open),
     member("tollgate-media-tools", 1, Kind::Open),
     member("tollgate-probability", 1, Kind::Open),
+    member("tollgate-web", 1, Kind::Open),
     member("tollgate-catalog", 2, Kind::Open),
     member("tollgate-accounts", 2, Kind::Open),
     member("tollgate-backends", 2, Kind::Adapter),

@@ -96,8 +96,23 @@ impl Terms {
             for (line, text) in prose_of_markdown(&file.text) {
                 self.look(file, Scope::Prose, line, &text, &mut found);
             }
+        } else if is_web_source(&file.path) {
+            self.check_web(file, &mut found);
         }
         found
+    }
+
+    /// Checks comments as prose, and code with its texts as user-visible text.
+    fn check_web(&self, file: &File, found: &mut Vec<Finding>) {
+        let mut is_block = false;
+        for (index, line) in file.text.lines().enumerate() {
+            let line = line.trim();
+            is_block |= line.starts_with("/*");
+            let is_comment = is_block || line.starts_with("//");
+            is_block &= !line.ends_with("*/");
+            let scope = if is_comment { Scope::Prose } else { Scope::String };
+            self.look(file, scope, index + 1, &without_code(line), found);
+        }
     }
 
     fn check_rust(&self, file: &File, found: &mut Vec<Finding>) {
@@ -242,6 +257,14 @@ fn matches_path(pattern: &str, path: &str) -> bool {
         last = part;
     }
     rest.is_empty() || (pattern.ends_with('*') && last.is_empty())
+}
+
+/// Whether a file is source of the web console, and neither vendored nor generated.
+fn is_web_source(path: &str) -> bool {
+    let is_source = [".ts", ".tsx", ".css", ".mjs", ".html"]
+        .iter()
+        .any(|extension| path.ends_with(extension));
+    path.starts_with("web/") && !path.starts_with("web/vendor/") && is_source
 }
 
 #[cfg(test)]
