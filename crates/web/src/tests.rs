@@ -1,0 +1,175 @@
+//! The embedded files: names, links between them, sizes, and the vendored sources.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use super::{Asset, Console, asset, assets, shell};
+use sha2::{Digest, Sha256};
+
+const CONSOLES: [Console; 2] = [Console::Account, Console::Operator];
+
+/// Limits of the first load, compressed: bytes of scripts, bytes of styles, number of scripts.
+const MAX_SCRIPT_BYTES: usize = 60 * 1024;
+const MAX_STYLE_BYTES: usize = 20 * 1024;
+const MAX_SCRIPTS: usize = 25;
+
+/// Limit of all scripts together, compressed.
+const MAX_ALL_SCRIPT_BYTES: usize = 350 * 1024;
+
+fn text(asset: &Asset) -> &'static str {
+    std::str::from_utf8(asset.bytes).expect("the file is UTF-8")
+}
+
+fn is_script(asset: &Asset) -> bool {
+    asset.content_type.starts_with("text/javascript")
+}
+
+/// Returns the paths of the assets that a file names.
+fn paths_in(asset: &Asset) -> BTreeSet<&'static str> {
+    let parts = text(asset).split("/console/assets/").skip(1);
+    parts
+        .map(|part| {
+            let end = part.find(['"', '\'', '`', ')']).expect("the path ends");
+            let name = &part[..end];
+            assets()
+                .iter()
+                .map(|asset| asset.path)
+                .find(|path| path.ends_with(&format!("/{name}")))
+                .unwrap_or_else(|| panic!("{} names the unknown asset {name}", asset.path))
+        })
+        .collect()
+}
+
+fn hash(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for byte in Sha256::digest(bytes) {
+        write!(out, "{byte:02x}").expect("writing to a string");
+    }
+    out
+}
+
+#[test]
+fn every_name_contains_the_hash_of_the_content() {
+    for asset in assets() {
+        let hash = &hash(asset.bytes)[..12];
+        assert!(asset.path.contains(&format!("-{hash}.")), "{}", asset.path);
+        assert_eq!(asset.etag, format!("\"{hash}\""));
+        assert!(asset.is_immutable);
+        assert!(std::ptr::eq(existing(asset.path), asset));
+    }
+    for console in CONSOLES {
+        assert!(!shell(console).is_immutable);
+    }
+    assert!(asset("/console/assets/main.js").is_none());
+}
+
+fn existing(path: &str) -> &'static Asset {
+    asset(path).expect("the asset exists")
+}
+
+#[test]
+fn imports_name_files_that_exist() {
+    for script in assets().iter().filter(|asset| is_script(asset)) {
+        let code = text(script);
+        for pending in [
+            "tollgate-chunk:",
+            "from\"preact",
+            "from\"@preact",
+            "from\"./",
+            "import(`./",
+        ] {
+            assert!(!code.contains(pending), "{}: {pending}", script.path);
+        }
+        paths_in(script);
+    }
+}
+
+#[test]
+fn pages_reach_every_file() {
+    let mut reached = BTreeSet::new();
+    for console in CONSOLES {
+        let mut open = paths_in(shell(console));
+        while let Some(path) = open.pop_first() {
+            if reached.insert(path) {
+                open.extend(paths_in(existing(path)));
+            }
+        }
+    }
+    let all: BTreeSet<&str> = assets().iter().map(|asset| asset.path).collect();
+    assert_eq!(reached, all);
+}
+
+#[test]
+fn pages_state_their_console() {
+    for (console, name) in [(Console::Account, "account"), (Console::Operator, "operator")] {
+        let html = text(shell(console));
+        assert!(html.contains(&format!("data-console=\"{name}\"")));
+        assert!(!html.contains("{{"), "{html}");
+        assert!(!html.contains("<style") && !html.contains("style="), "{html}");
+        assert!(html.matches("<script").count() == html.matches("<script src=").count() + 1);
+    }
+}
+
+/// The content security policy forbids these, and the page works offline from other hosts.
+#[test]
+fn files_name_no_other_host_and_no_dangerous_sink() {
+    for asset in assets().iter().chain(CONSOLES.map(shell)) {
+        let content = text(asset).replace("http://www.w3.org/", "");
+        for forbidden in ["http://", "https://", "eval(", "new Function", "document.write"] {
+            assert!(!content.contains(forbidden), "{}: {forbidden}", asset.path);
+        }
+    }
+}
+
+#[test]
+fn the_first_load_is_small() {
+    for console in CONSOLES {
+        let first: Vec<&Asset> = paths_in(shell(console)).into_iter().map(existing).collect();
+        let size = |wanted: &dyn Fn(&Asset) -> bool| -> usize {
+            first
+                .iter()
+                .filter(|asset| wanted(asset))
+                .map(|asset| asset.gzip.len())
+                .sum()
+        };
+        let scripts = first.iter().filter(|asset| is_script(asset)).count();
+        let script_bytes = size(&is_script);
+        let style_bytes = size(&|asset| asset.content_type.starts_with("text/css"));
+        println!("{console:?}: {scripts} scripts, {script_bytes} bytes; styles {style_bytes} bytes");
+        assert!(script_bytes <= MAX_SCRIPT_BYTES, "{script_bytes}");
+        assert!(style_bytes <= MAX_STYLE_BYTES, "{style_bytes}");
+        assert!(scripts <= MAX_SCRIPTS, "{scripts}");
+    }
+    let all: usize = assets()
+        .iter()
+        .filter(|asset| is_script(asset))
+        .map(|asset| asset.gzip.len())
+        .sum();
+    println!("all scripts: {all} bytes");
+    assert!(all <= MAX_ALL_SCRIPT_BYTES, "{all}");
+}
+
+#[test]
+fn vendored_files_are_the_published_ones() {
+    let vendor = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/vendor");
+    let sums = fs::read_to_string(vendor.join("SHA256SUMS")).expect("the list of hashes");
+    let mut listed = BTreeSet::new();
+    for line in sums.lines() {
+        let (expected, name) = line.split_once("  ").expect("a hash and a name");
+        let content = fs::read(vendor.join(name)).expect(name);
+        assert_eq!(hash(&content), expected, "{name}");
+        listed.insert(name.to_owned());
+    }
+    for folder in ["preact", "signals"] {
+        assert!(listed.contains(&format!("{folder}/LICENSE")));
+        for entry in fs::read_dir(vendor.join(folder)).expect(folder) {
+            let name = entry.expect(folder).file_name().into_string().expect("UTF-8");
+            assert!(
+                listed.contains(&format!("{folder}/{name}")),
+                "{folder}/{name} is not listed"
+            );
+        }
+    }
+}

@@ -1,0 +1,40 @@
+// The console of the accounts, on the public listener.
+
+import { start } from "./shell/app.tsx";
+import { navigate } from "./shell/router.ts";
+import { role } from "./shell/session.ts";
+
+start({
+  signIn: () => import("./screens/sign-in/screen.tsx"),
+  welcome: () => import("./screens/welcome/screen.tsx"),
+  screens: [
+    { path: "/overview", label: "Overview", icon: "overview", load: () => import("./screens/overview/screen.tsx") },
+    {
+      path: "/people",
+      label: "People",
+      icon: "people",
+      group: "Account",
+      load: () => import("./screens/people/screen.tsx"),
+    },
+    {
+      path: "/settings",
+      label: "Settings",
+      icon: "settings",
+      isInFooter: true,
+      load: () => import("./screens/settings/screen.tsx"),
+    },
+  ],
+  commands: () => [
+    ...(role.value === "owner" || role.value === "admin"
+      ? [
+          {
+            group: "Actions" as const,
+            label: "Invite a person",
+            icon: "plus" as const,
+            run: () => navigate("/people?invite=1"),
+          },
+        ]
+      : []),
+    { group: "Actions", label: "Change the password", icon: "key", run: () => navigate("/settings?show=password") },
+  ],
+});

@@ -1,0 +1,203 @@
+import type { ComponentChildren } from "preact";
+
+import { dateTime, initials, relative } from "../shell/format.ts";
+
+export type Tone = "ok" | "warn" | "bad" | "info" | "acc";
+
+/** A short label, with a dot for states. */
+export function Chip(props: { tone?: Tone; dot?: boolean; children: ComponentChildren }) {
+  return (
+    <span class={`chip ${props.tone ?? ""}`}>
+      {props.dot && <span class="dot" aria-hidden="true" />}
+      {props.children}
+    </span>
+  );
+}
+
+/** A state in a table: dot and word. */
+export function Status(props: { tone?: Tone; children: ComponentChildren; isQuiet?: boolean }) {
+  return (
+    <span class={`status ${props.tone ?? "muted"}`}>
+      <span class="dot" aria-hidden="true" />
+      <span class={props.isQuiet ? "muted" : undefined}>{props.children}</span>
+    </span>
+  );
+}
+
+/** Shares of a maximum: used, then held. Widths are between 0 and 1. */
+export function Meter(props: { used: number; held?: number; label: string }) {
+  const used = Math.min(props.used, 1);
+  const held = Math.min(props.held ?? 0, 1 - used);
+  const tone = used >= 1 ? "b" : used >= 0.9 ? "w" : "";
+  return (
+    <div class="meter" role="img" aria-label={props.label}>
+      {used > 0 && <i class={tone} style={{ width: `${used * 100}%` }} />}
+      {held > 0 && <i class="held" style={{ width: `${held * 100}%` }} />}
+    </div>
+  );
+}
+
+/** One ruled strip of figures. */
+export function Stats(props: { children: ComponentChildren }) {
+  return <div class="stats">{props.children}</div>;
+}
+
+export function Stat(props: { label: ComponentChildren; children: ComponentChildren; note?: ComponentChildren }) {
+  return (
+    <div class="stat">
+      <span>{props.label}</span>
+      {props.children}
+      {props.note !== undefined && <p>{props.note}</p>}
+    </div>
+  );
+}
+
+export function Card(props: {
+  title: string;
+  note?: ComponentChildren;
+  action?: ComponentChildren;
+  footer?: ComponentChildren;
+  children: ComponentChildren;
+}) {
+  return (
+    <section class="card">
+      <header>
+        <h2>{props.title}</h2>
+        {props.note && <span class="muted t12 num">{props.note}</span>}
+        {props.action && <span class="end row">{props.action}</span>}
+      </header>
+      {props.children}
+      {props.footer && <footer>{props.footer}</footer>}
+    </section>
+  );
+}
+
+export interface Column<T> {
+  label: string;
+  /** Name for screen readers, for columns without a visible one. */
+  isHidden?: boolean;
+  isNumber?: boolean;
+  /** Hides the column on phones. */
+  isOptional?: boolean;
+  cell: (row: T) => ComponentChildren;
+}
+
+/** A table with one line for each row. */
+export function Table<T>(props: {
+  caption: string;
+  columns: Column<T>[];
+  rows: T[];
+  id: (row: T) => string;
+  size?: "dense" | "tall";
+}) {
+  const classes = (column: Column<T>) =>
+    [column.isNumber && "n", column.isOptional && "opt"].filter(Boolean).join(" ") || undefined;
+  return (
+    <div class="tw">
+      <table class={props.size}>
+        <caption class="sr">{props.caption}</caption>
+        <thead>
+          <tr>
+            {props.columns.map((column) => (
+              <th key={column.label} scope="col" class={classes(column)}>
+                {column.isHidden ? <span class="sr">{column.label}</span> : column.label}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {props.rows.map((row) => (
+            <tr key={props.id(row)}>
+              {props.columns.map((column) => (
+                <td key={column.label} class={classes(column)}>
+                  {column.cell(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** A time from now; its title is the exact time. */
+export function Time(props: { at: string | null; none?: string }) {
+  if (!props.at) return <span class="muted">{props.none ?? "Never"}</span>;
+  return (
+    <time class="muted" dateTime={props.at} title={dateTime(props.at)}>
+      {relative(props.at)}
+    </time>
+  );
+}
+
+export function Avatar(props: { name: string; isLarge?: boolean; isOff?: boolean }) {
+  const classes = ["ava", props.isLarge && "lg", props.isOff && "off"].filter(Boolean).join(" ");
+  return (
+    <span class={classes} aria-hidden="true">
+      {initials(props.name)}
+    </span>
+  );
+}
+
+/** Chooses one of a few views. */
+export function Segments<T extends string>(props: {
+  label: string;
+  value: T;
+  options: readonly { value: T; label: string }[];
+  onChange: (value: T) => void;
+}) {
+  return (
+    <span class="seg" role="group" aria-label={props.label}>
+      {props.options.map((option) => (
+        <button
+          key={option.value}
+          type="button"
+          aria-pressed={option.value === props.value}
+          onClick={() => props.onChange(option.value)}
+        >
+          {option.label}
+        </button>
+      ))}
+    </span>
+  );
+}
+
+/** Tabs, which change the pane below. Arrow keys move between them. */
+export function Tabs<T extends string>(props: {
+  label: string;
+  value: T;
+  tabs: readonly { value: T; label: string }[];
+  onChange: (value: T) => void;
+}) {
+  return (
+    <div
+      class="tabs"
+      role="tablist"
+      aria-label={props.label}
+      onKeyDown={(event) => {
+        const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+        if (step === 0) return;
+        const current = props.tabs.findIndex((tab) => tab.value === props.value);
+        const next = props.tabs[(current + step + props.tabs.length) % props.tabs.length];
+        if (!next) return;
+        props.onChange(next.value);
+        event.currentTarget.querySelector<HTMLElement>(`[data-tab="${next.value}"]`)?.focus();
+      }}
+    >
+      {props.tabs.map((tab) => (
+        <button
+          key={tab.value}
+          type="button"
+          role="tab"
+          data-tab={tab.value}
+          aria-selected={tab.value === props.value}
+          tabIndex={tab.value === props.value ? 0 : -1}
+          onClick={() => props.onChange(tab.value)}
+        >
+          {tab.label}
+        </button>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,150 @@
+// The only place that sends requests.
+
+import { signal } from "@preact/signals";
+
+/** Whether this page is the console of the operators. */
+export const isOperator = document.documentElement.dataset.console === "operator";
+
+const API = isOperator ? "/console/admin/v1" : "/console/api/v1";
+
+/** Path of the public API for sessions. */
+export const PUBLIC_API = "/console/v1";
+
+/** A request that failed, or whose response was an error. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly param: string | null;
+  readonly requestId: string | null;
+  /** Seconds from the `retry-after` header. */
+  readonly retryAfter: number | null;
+
+  constructor(
+    message: string,
+    status: number,
+    code: string,
+    param: string | null = null,
+    requestId: string | null = null,
+    retryAfter: number | null = null,
+  ) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.param = param;
+    this.requestId = requestId;
+    this.retryAfter = retryAfter;
+  }
+
+  /** Whether no response arrived. */
+  get isNetwork(): boolean {
+    return this.status === 0;
+  }
+}
+
+/** Whether the last request reached the server. */
+export const online = signal(navigator.onLine);
+
+/** Increases when the connection returns; screens that failed load again. */
+export const reconnections = signal(0);
+
+export function tryAgain(): void {
+  reconnections.value += 1;
+}
+
+window.addEventListener("offline", () => {
+  online.value = false;
+});
+window.addEventListener("online", () => {
+  online.value = true;
+  tryAgain();
+});
+
+interface Hooks {
+  /** Id of the account that is shown. */
+  account: () => string | null;
+  /** Called when the session has ended. */
+  signedOut: () => void;
+  /** Asks for the password. Returns whether the proof succeeded. */
+  stepUp: () => Promise<boolean>;
+}
+
+const hooks: Hooks = {
+  account: () => null,
+  signedOut: () => undefined,
+  stepUp: () => Promise.resolve(false),
+};
+
+export function setHooks(given: Partial<Hooks>): void {
+  Object.assign(hooks, given);
+}
+
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
+export interface RequestOptions {
+  /** Sent as JSON. */
+  body?: unknown;
+  /** Whether the request concerns the account that is shown. The default is the person. */
+  account?: boolean;
+  signal?: AbortSignal;
+}
+
+/**
+ * Sends a request and returns the body of the response. A path that begins with `/console/` is
+ * complete; another is a path of the console API.
+ */
+export async function request<T>(method: Method, path: string, options: RequestOptions = {}): Promise<T> {
+  try {
+    return await send<T>(method, path, options);
+  } catch (error) {
+    if (error instanceof ApiError && error.param === "step_up" && (await hooks.stepUp())) {
+      return send<T>(method, path, options);
+    }
+    throw error;
+  }
+}
+
+async function send<T>(method: Method, path: string, options: RequestOptions): Promise<T> {
+  const headers: Record<string, string> = {
+    "x-tollgate-account": (options.account && hooks.account()) || "-",
+  };
+  const init: RequestInit = { method, headers, credentials: "same-origin", cache: "no-store" };
+  if (options.body !== undefined) {
+    headers["content-type"] = "application/json";
+    init.body = JSON.stringify(options.body);
+  }
+  if (options.signal) init.signal = options.signal;
+  let response: Response;
+  try {
+    response = await fetch(path.startsWith("/console/") ? path : API + path, init);
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    online.value = false;
+    throw new ApiError("The server cannot be reached. Check your connection and try again.", 0, "network");
+  }
+  online.value = true;
+  return read<T>(response);
+}
+
+/** Returns the body of a response, or throws its error. */
+export async function read<T>(response: Response): Promise<T> {
+  const body: unknown = await response.json().catch(() => null);
+  if (response.ok) return body as T;
+  const error = (body as { error?: { message?: string; code?: string; param?: string | null } } | null)?.error;
+  const retryAfter = Number.parseInt(response.headers.get("retry-after") ?? "", 10);
+  const failure = new ApiError(
+    error?.message ?? `The server answered with status ${response.status}.`,
+    response.status,
+    error?.code ?? "unknown",
+    error?.param ?? null,
+    response.headers.get("x-request-id"),
+    Number.isNaN(retryAfter) ? null : retryAfter,
+  );
+  if (failure.status === 401 && failure.code === "invalid_session") hooks.signedOut();
+  throw failure;
+}
+
+/** Returns an error of a request, or wraps another error. */
+export function toApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  return new ApiError(error instanceof Error ? error.message : String(error), -1, "unexpected");
+}

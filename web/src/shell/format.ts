@@ -1,0 +1,97 @@
+// Amounts are decimal strings. They are cut and compared as integers, never as floats.
+
+const DECIMALS = 12;
+
+/** Returns an amount in units of 10⁻¹². */
+export function toUnits(amount: string): bigint {
+  const isNegative = amount.startsWith("-");
+  const [whole = "0", fraction = ""] = amount.replace("-", "").split(".");
+  const units = BigInt(whole + fraction.padEnd(DECIMALS, "0").slice(0, DECIMALS));
+  return isNegative ? -units : units;
+}
+
+/** Cuts an amount to a number of decimals, and groups its thousands. */
+export function amount(value: string, decimals: number): string {
+  const units = toUnits(value);
+  const digits = (units < 0n ? -units : units).toString().padStart(DECIMALS + 1, "0");
+  const whole = digits.slice(0, -DECIMALS).replace(/\B(?=(\d{3})+$)/g, ",");
+  const fraction = digits.slice(-DECIMALS).slice(0, decimals);
+  return `${units < 0n ? "−" : ""}${whole}${decimals > 0 ? `.${fraction}` : ""}`;
+}
+
+/** Returns the share of an amount in another, from 0 to 1, for the width of a bar. */
+export function share(part: string, whole: string): number {
+  const total = toUnits(whole);
+  if (total <= 0n) return 0;
+  const thousandths = Number((toUnits(part) * 1000n) / total);
+  return Math.min(Math.max(thousandths / 1000, 0), 1);
+}
+
+export function add(left: string, right: string): string {
+  const sum = toUnits(left) + toUnits(right);
+  const digits = (sum < 0n ? -sum : sum).toString().padStart(DECIMALS + 1, "0");
+  return `${sum < 0n ? "-" : ""}${digits.slice(0, -DECIMALS)}.${digits.slice(-DECIMALS)}`;
+}
+
+export function count(value: number): string {
+  return value.toLocaleString("en");
+}
+
+export function plural(number: number, one: string, many = `${one}s`): string {
+  return `${count(number)} ${number === 1 ? one : many}`;
+}
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** Returns the time from now, such as `2 min ago` or `in 7 days`. */
+export function relative(time: string, now = Date.now()): string {
+  const seconds = Math.round((Date.parse(time) - now) / 1000);
+  const distance = Math.abs(seconds);
+  if (distance < 45) return "now";
+  const [number, unit] =
+    distance < 55 * MINUTE
+      ? [Math.max(1, Math.round(distance / MINUTE)), "min"]
+      : distance < 22 * HOUR
+        ? [Math.max(1, Math.round(distance / HOUR)), "h"]
+        : [Math.max(1, Math.round(distance / DAY)), Math.round(distance / DAY) <= 1 ? "day" : "days"];
+  if (unit === "days" && number > 30) return date(time);
+  return seconds < 0 ? `${number} ${unit} ago` : `in ${number} ${unit}`;
+}
+
+const DATE = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+const DATE_TIME = new Intl.DateTimeFormat("en-GB", {
+  day: "numeric",
+  month: "short",
+  year: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  timeZoneName: "short",
+});
+const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+export function date(time: string): string {
+  return DATE.format(new Date(time));
+}
+
+export function dateTime(time: string): string {
+  return DATE_TIME.format(new Date(time));
+}
+
+/** Returns the time of day for today, else the date. */
+export function clock(time: string): string {
+  const isToday = new Date(time).toDateString() === new Date().toDateString();
+  return isToday ? CLOCK.format(new Date(time)) : date(time);
+}
+
+export function initials(name: string): string {
+  const words = name.split(/[\s.@_-]+/).filter(Boolean);
+  return ((words[0]?.[0] ?? "?") + (words[1]?.[0] ?? "")).toUpperCase();
+}
+
+/** Returns a waiting time such as `14 minutes`, rounded up. */
+export function minutes(seconds: number | null): string {
+  return plural(Math.max(1, Math.ceil((seconds ?? 900) / MINUTE)), "minute");
+}
