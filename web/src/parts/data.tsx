@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 import { dateTime, initials, relative } from "../shell/format.ts";
 
@@ -93,7 +94,7 @@ export function Table<T>(props: {
   const classes = (column: Column<T>) =>
     [column.isNumber && "n", column.isOptional && "opt"].filter(Boolean).join(" ") || undefined;
   return (
-    <div class="tw">
+    <TableFrame label={props.caption}>
       <table class={props.size}>
         <caption class="sr">{props.caption}</caption>
         <thead>
@@ -117,6 +118,26 @@ export function Table<T>(props: {
           ))}
         </tbody>
       </table>
+    </TableFrame>
+  );
+}
+
+/** Scrolls a table that is wider than the page, and lets the keyboard do so as well. */
+export function TableFrame(props: { label: string; children: ComponentChildren }) {
+  const frame = useRef<HTMLDivElement>(null);
+  const [isWide, setWide] = useState(false);
+  useEffect(() => {
+    const element = frame.current;
+    if (!element) return undefined;
+    const observer = new ResizeObserver(() => setWide(element.scrollWidth > element.clientWidth));
+    observer.observe(element);
+    if (element.firstElementChild) observer.observe(element.firstElementChild);
+    return () => observer.disconnect();
+  }, []);
+  const focusable = isWide ? { tabIndex: 0, role: "region" as const, "aria-label": props.label } : {};
+  return (
+    <div ref={frame} class="tw" {...focusable}>
+      {props.children}
     </div>
   );
 }

@@ -1,10 +1,12 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 
 interface DialogProps {
   title: string;
   icon?: ComponentChildren;
   isSmall?: boolean;
+  /** Hides another open dialog until this one closes. */
+  isAlone?: boolean;
   children: ComponentChildren;
   footer: ComponentChildren;
   onClose: () => void;
@@ -25,7 +27,7 @@ export function Dialog(props: DialogProps) {
   const escapes = useRef(0);
   const title = useId();
   const { onClose, onSubmit, isSecret } = props;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const opener = document.activeElement;
     const dialog = element.current;
     dialog?.showModal();
@@ -35,6 +37,11 @@ export function Dialog(props: DialogProps) {
       if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
     };
   }, []);
+  const escape = (event: Event) => {
+    event.preventDefault();
+    escapes.current += 1;
+    if (!isSecret || escapes.current > 1) onClose();
+  };
   const content = (
     <>
       <header>
@@ -48,19 +55,17 @@ export function Dialog(props: DialogProps) {
   return (
     <dialog
       ref={element}
-      class={props.isSmall ? "dialog sm" : "dialog"}
+      class={["dialog", props.isSmall && "sm", props.isAlone && "alone"].filter(Boolean).join(" ")}
       aria-labelledby={title}
       onKeyDown={(event) => {
         if (event.key !== "Escape") {
           escapes.current = 0;
           return;
         }
-        event.preventDefault();
         event.stopPropagation();
-        escapes.current += 1;
-        if (!isSecret || escapes.current > 1) onClose();
+        escape(event);
       }}
-      onCancel={(event) => event.preventDefault()}
+      onCancel={escape}
       onMouseDown={(event) => {
         if (!isSecret && !onSubmit && event.target === element.current) onClose();
       }}

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { Icon, type IconName } from "./icon.tsx";
 
@@ -18,7 +18,10 @@ interface MenuProps {
   /** Content of the button that opens the menu. */
   children: ComponentChildren;
   class: string;
-  label?: string;
+  /** Name of the menu. */
+  label: string;
+  /** Whether the button has no text, and so needs the name as well. */
+  isIcon?: boolean;
   items: MenuItem[];
   head?: ComponentChildren;
 }
@@ -32,7 +35,7 @@ export function Menu(props: MenuProps) {
   const [isOpen, setOpen] = useState(false);
   const id = useId();
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const menu = popup.current;
     const anchor = button.current;
     if (!isOpen || !menu || !anchor) return undefined;
@@ -68,8 +71,8 @@ export function Menu(props: MenuProps) {
         aria-haspopup="menu"
         aria-expanded={isOpen}
         aria-controls={isOpen ? id : undefined}
-        aria-label={props.label}
-        title={props.label}
+        aria-label={props.isIcon ? props.label : undefined}
+        title={props.isIcon ? props.label : undefined}
         onClick={() => setOpen(!isOpen)}
         onKeyDown={(event) => {
           if (event.key === "ArrowDown" || event.key === "ArrowUp") {
@@ -87,7 +90,7 @@ export function Menu(props: MenuProps) {
           popover="manual"
           class="pop menu"
           role="menu"
-          aria-label={props.label ?? "Menu"}
+          aria-label={props.label}
           onKeyDown={(event) => {
             if (event.key === "Escape" || event.key === "Tab") {
               event.stopPropagation();

@@ -27,7 +27,7 @@ export function Banner(props: {
 export function EmptyState(props: { title: string; children?: ComponentChildren; action?: ComponentChildren }) {
   return (
     <div class="empty">
-      <h3>{props.title}</h3>
+      <h2>{props.title}</h2>
       {props.children && <p>{props.children}</p>}
       {props.action}
     </div>
@@ -41,7 +41,7 @@ export function ErrorState(props: { what: string; error: ApiError; onRetry: () =
       <span class="mark-bad">
         <Icon name="warning" />
       </span>
-      <h3>{props.what} could not be loaded</h3>
+      <h2>{props.what} could not be loaded</h2>
       <p>{props.error.message}</p>
       <Button icon="retry" onClick={props.onRetry}>
         Try again

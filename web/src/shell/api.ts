@@ -47,17 +47,23 @@ export const online = signal(navigator.onLine);
 /** Increases when the connection returns; screens that failed load again. */
 export const reconnections = signal(0);
 
+/** Milliseconds between attempts while the server cannot be reached. */
+const RETRY_MS = 8000;
+
+let retry: ReturnType<typeof setTimeout> | undefined;
+
 export function tryAgain(): void {
   reconnections.value += 1;
 }
 
-window.addEventListener("offline", () => {
+function setOffline(): void {
   online.value = false;
-});
-window.addEventListener("online", () => {
-  online.value = true;
-  tryAgain();
-});
+  clearTimeout(retry);
+  retry = setTimeout(tryAgain, RETRY_MS);
+}
+
+window.addEventListener("offline", setOffline);
+window.addEventListener("online", tryAgain);
 
 interface Hooks {
   /** Id of the account that is shown. */
@@ -118,10 +124,11 @@ async function send<T>(method: Method, path: string, options: RequestOptions): P
     response = await fetch(path.startsWith("/console/") ? path : API + path, init);
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    online.value = false;
+    setOffline();
     throw new ApiError("The server cannot be reached. Check your connection and try again.", 0, "network");
   }
   online.value = true;
+  clearTimeout(retry);
   return read<T>(response);
 }
 

@@ -1,5 +1,7 @@
 import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
+import { focusFirst } from "../parts/dialog.tsx";
 import { Mark } from "../parts/icon.tsx";
 import { isOperator } from "./api.ts";
 import { useTitle } from "./page.tsx";
@@ -14,9 +16,11 @@ const RECEIPT = [
 /** The frame of the pages before the console: sign-in and welcome. */
 export function Front(props: { title: string; note: ComponentChildren; children: ComponentChildren }) {
   useTitle(props.title);
+  const page = useRef<HTMLElement>(null);
+  useLayoutEffect(() => focusFirst(page.current), []);
   const { version, support } = service.value;
   return (
-    <main class={isOperator ? "signin operator" : "signin"}>
+    <main ref={page} class={isOperator ? "signin operator" : "signin"}>
       <div class="sform">
         <div class="brand">
           <Mark />

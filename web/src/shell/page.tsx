@@ -22,7 +22,10 @@ let isFirstPage = true;
 function useFocusedHeading() {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
-    if (!isFirstPage) heading.current?.focus({ preventScroll: true });
+    const element = heading.current;
+    // A screen that was opened for one of its fields has moved the focus there.
+    const isMoved = element?.closest("main")?.querySelector(".page")?.contains(document.activeElement);
+    if (!isFirstPage && !isMoved) element?.focus({ preventScroll: true });
     isFirstPage = false;
   }, []);
   return heading;
@@ -73,7 +76,7 @@ export function Page(props: {
               </Button>
             }
           >
-            <b>You are offline.</b> The page shows what it loaded before.
+            <b>You are offline.</b> The page shows its last state, and tries again every 8 seconds.
           </Banner>
         ) : (
           account.value?.state === "suspended" && (

@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { Icon, type IconName } from "../parts/icon.tsx";
 
@@ -43,7 +43,7 @@ function OpenPalette(props: { commands: Command[] }) {
   const id = useId();
   const found = props.commands.filter((command) => matches(command, query));
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const opener = document.activeElement;
     dialog.current?.showModal();
     return () => {

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { Avatar, Meter } from "../parts/data.tsx";
 import { Icon, Mark } from "../parts/icon.tsx";
@@ -25,7 +25,7 @@ function isCurrent(screen: ScreenEntry): boolean {
 /** The navigation, the account and the person. On phones it is a drawer. */
 export function Side(props: { console: Console }) {
   return (
-    <div class="side">
+    <aside class="side" aria-label="Console">
       <div class="brand">
         <Mark />
         <span class="word">Tollgate</span>
@@ -35,7 +35,7 @@ export function Side(props: { console: Console }) {
       <Navigation screens={props.console.screens} />
       {!isOperator && <Till />}
       <Person />
-    </div>
+    </aside>
   );
 }
 
@@ -48,14 +48,17 @@ function AccountSwitcher() {
       <span class="square" aria-hidden="true">
         {current.name.charAt(0).toUpperCase()}
       </span>
-      <span class="grow trunc">{current.name}</span>
+      <span class="grow trunc">
+        <span class="sr">Account: </span>
+        {current.name}
+      </span>
     </>
   );
   if (accounts.length < 2) return <div class="acct">{content}</div>;
   return (
     <Menu
       class="acct"
-      label={`Account: ${current.name}`}
+      label="Accounts"
       items={accounts.map((one) => ({
         label: one.name,
         isChecked: one.id === current.id,
@@ -128,7 +131,7 @@ function Person() {
     <div class="me">
       <Menu
         class="who"
-        label={name || note}
+        label="Person"
         items={items}
         head={
           <span class="stack g2">
@@ -152,6 +155,7 @@ function ThemeMenu() {
   return (
     <Menu
       class="btn sm sq bare"
+      isIcon
       label="Theme"
       items={THEMES.map((one) => ({
         label: one.label,
@@ -174,8 +178,14 @@ export function TopBar(props: { console: Console }) {
     <header class="top">
       <span class="row grow">
         <Mark />
-        <b class="trunc">{isOperator ? "Tollgate" : account.value?.name}</b>
-        {isOperator && <span class="chip warn">Operator</span>}
+        {isOperator ? (
+          <>
+            <b>Tollgate</b>
+            <span class="chip warn">Operator</span>
+          </>
+        ) : (
+          <AccountSwitcher />
+        )}
       </span>
       <span class="row g4">
         {!isOperator && data && <b class="num">{amount(data.balance.credits, 2)}</b>}
@@ -193,7 +203,7 @@ export function TopBar(props: { console: Console }) {
 
 function Drawer(props: { console: Console; onClose: () => void }) {
   const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const opener = document.activeElement;
     element.current?.showModal();
     return () => {

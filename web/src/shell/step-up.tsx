@@ -54,6 +54,7 @@ function StepUpDialog(props: { done: (isProved: boolean) => void }) {
     <Dialog
       title="Enter your password"
       isSmall
+      isAlone
       onClose={() => finish(false)}
       onSubmit={() => void submit()}
       footer={

@@ -1,5 +1,237 @@
-import { Page } from "../../shell/page.tsx";
+import { useEffect } from "preact/hooks";
 
+import { Button } from "../../parts/button.tsx";
+import { Code } from "../../parts/code.tsx";
+import { Card, Chip, Meter, Stat, Stats, Status, Table, type Column, type Tone } from "../../parts/data.tsx";
+import { EmptyState, ErrorState, Skeleton, TableSkeleton } from "../../parts/states.tsx";
+import { PUBLIC_API, request } from "../../shell/api.ts";
+import { add, amount, clock, count, date, dateTime, share, toUnits } from "../../shell/format.ts";
+import { Page } from "../../shell/page.tsx";
+import { useResource } from "../../shell/resource.ts";
+import { account } from "../../shell/session.ts";
+import type { AccountUsage, UsageRow } from "../../shell/types.ts";
+import { loadUsage, PERIOD_DAYS, periodQuery, usage } from "../../shell/usage.ts";
+import { CostByDay } from "./chart.tsx";
+import { Todo } from "./todo.tsx";
+
+const SHOWN_MODELS = 6;
+
+const OUTCOMES: Record<string, [Tone, string]> = {
+  ok: ["ok", "OK"],
+  client_gone: ["warn", "Stopped"],
+  cancelled: ["warn", "Cancelled"],
+  blocked_input: ["warn", "Input blocked"],
+  blocked_output: ["warn", "Output blocked"],
+  upstream_error: ["bad", "Provider error"],
+  timeout: ["bad", "Timeout"],
+  crashed: ["bad", "Interrupted"],
+};
+
+/** Balance, plan, cost and the latest calls of the account that is shown. */
 export function Screen() {
-  return <Page title="Tollgate">{null}</Page>;
+  const { data, error } = usage.value;
+  // The frame loads the usage as well; a return to this page refreshes it.
+  useEffect(() => {
+    if (usage.peek().data) void loadUsage();
+  }, []);
+  const models = useResource(account.value?.id ?? null, (signal) =>
+    request<AccountUsage>("GET", periodQuery("model", 1), { account: true, signal }),
+  );
+  if (error && !data) {
+    return (
+      <Page title="Overview">
+        <section class="card">
+          <ErrorState what="The usage of the account" error={error} onRetry={() => void loadUsage()} />
+        </section>
+      </Page>
+    );
+  }
+  return (
+    <Page title="Overview">
+      <Figures data={data} />
+      <div class="cols">
+        <CostByDay data={data} />
+        <Todo usage={data} />
+      </div>
+      <div class="cols">
+        <LatestCalls data={data} />
+        <Card title="Cost by model" note={`${PERIOD_DAYS} days`}>
+          {models.error && !models.data ? (
+            <ErrorState what="The cost by model" error={models.error} onRetry={models.reload} />
+          ) : (
+            <CostByModel data={models.data} />
+          )}
+        </Card>
+      </div>
+    </Page>
+  );
+}
+
+function Figures(props: { data: AccountUsage | null }) {
+  const { data } = props;
+  if (!data) {
+    return (
+      <Stats>
+        {["Balance", "Weekly allowance", `Charged, ${PERIOD_DAYS} days`, `Calls, ${PERIOD_DAYS} days`].map((label) => (
+          <Stat key={label} label={label} note={<Skeleton width="96px" />}>
+            <Skeleton width="112px" height={36} />
+          </Stat>
+        ))}
+      </Stats>
+    );
+  }
+  const { credits, held } = data.balance;
+  const isHeld = toUnits(held) !== 0n;
+  const week = data.plan?.weekly_window;
+  return (
+    <Stats>
+      <Stat label="Balance" note={isHeld ? `${amount(held, 2)} on hold for running calls` : "Nothing on hold"}>
+        <b title={credits}>{amount(credits, 2)}</b>
+      </Stat>
+      {data.plan && week ? (
+        <Stat
+          label={
+            <>
+              Weekly allowance <Chip>{data.plan.tier}</Chip>
+            </>
+          }
+        >
+          <b title={`${week.used}, until ${date(week.end)}`}>
+            {amount(week.used, 2)} <small>of {amount(week.limit, 0)}</small>
+          </b>
+          <Meter used={share(week.used, week.limit)} label={`${amount(week.used, 2)} of ${amount(week.limit, 2)} used`} />
+        </Stat>
+      ) : (
+        <Stat label="Plan" note={data.plan ? `Paid until ${date(data.plan.paid_through)}` : "Calls are paid from the balance"}>
+          <b class={data.plan ? undefined : "muted"}>{data.plan ? data.plan.tier : "None"}</b>
+        </Stat>
+      )}
+      <Stat label={`Charged, ${PERIOD_DAYS} days`} note="Credits, allowance included">
+        <b title={data.totals.cost}>{amount(data.totals.cost, 2)}</b>
+      </Stat>
+      <Stat label={`Calls, ${PERIOD_DAYS} days`} note={perCall(data)}>
+        <b>{count(data.totals.requests)}</b>
+      </Stat>
+    </Stats>
+  );
+}
+
+function perCall(data: AccountUsage): string {
+  const { requests, cost } = data.totals;
+  if (requests === 0) return "No calls yet";
+  const average = toUnits(cost) / BigInt(requests);
+  return `${amount(fromUnits(average), 6)} a call on average`;
+}
+
+function fromUnits(units: bigint): string {
+  const digits = units.toString().padStart(13, "0");
+  return `${digits.slice(0, -12)}.${digits.slice(-12)}`;
+}
+
+const COLUMNS: Column<UsageRow>[] = [
+  {
+    label: "Time",
+    isOptional: true,
+    cell: (row) => (
+      <time class="muted" dateTime={row.created_at} title={dateTime(row.created_at)}>
+        {clock(row.created_at)}
+      </time>
+    ),
+  },
+  { label: "Model", cell: (row) => <span class="strong5">{row.model ?? row.requested_model ?? "None"}</span> },
+  { label: "Endpoint", isOptional: true, cell: (row) => <code class="muted">{row.endpoint.replace("/v1/", "")}</code> },
+  { label: "Tokens", isNumber: true, isOptional: true, cell: (row) => count(row.usage.total_tokens) },
+  { label: "First output", isNumber: true, isOptional: true, cell: (row) => seconds(row.first_content_ms) },
+  { label: "Charge", isNumber: true, cell: (row) => <span title={row.cost}>{amount(row.cost, 6)}</span> },
+  {
+    label: "Outcome",
+    cell: (row) => {
+      const [tone, label] = OUTCOMES[row.outcome] ?? ["warn", row.outcome];
+      return (
+        <Status tone={tone} isQuiet={tone === "ok"}>
+          {label}
+        </Status>
+      );
+    },
+  },
+];
+
+function seconds(ms: number | null): string {
+  return ms === null ? "–" : `${(ms / 1000).toFixed(2)} s`;
+}
+
+function LatestCalls(props: { data: AccountUsage | null }) {
+  const rows = props.data?.data;
+  return (
+    <Card title="Latest calls">
+      {!rows ? (
+        <TableSkeleton columns={["64px", "150px", "96px", "56px"]} rows={6} />
+      ) : rows.length === 0 ? (
+        <FirstCall />
+      ) : (
+        <Table caption="Latest calls" columns={COLUMNS} rows={rows} id={(row) => row.id} size="dense" />
+      )}
+    </Card>
+  );
+}
+
+function FirstCall() {
+  const url = `${location.origin}${PUBLIC_API.replace("/console", "")}/chat/completions`;
+  const id = account.value?.id ?? "ID";
+  const lines = [
+    `export TOLLGATE_API_KEY=$(tollgate keys create --account ${id} --name first)`,
+    `curl ${url} \\`,
+    `  -H "Authorization: Bearer $TOLLGATE_API_KEY" \\`,
+    `  -H "Content-Type: application/json" \\`,
+    `  -d '{"model": "sim/chat", "messages": [{"role": "user", "content": "Say hello."}]}'`,
+  ];
+  return (
+    <div class="in-pad stack g12">
+      <h3>No calls yet</h3>
+      <p class="muted">
+        Each call appears here with its timing, tokens and exact charge. Run this on the server to create a key and make
+        the first call. <code>sim/chat</code> is the built-in simulator: it needs no provider.
+      </p>
+      <Code language="Shell" text={lines.join("\n")} />
+      <div class="row">
+        <Button icon="retry" onClick={() => void loadUsage()}>
+          Check again
+        </Button>
+      </div>
+    </div>
+  );
+}
+
+function CostByModel(props: { data: AccountUsage | null }) {
+  if (!props.data) {
+    return (
+      <div class="in-pad stack g16">
+        {["90%", "70%", "55%", "30%"].map((width) => (
+          <Skeleton key={width} width={width} height={20} />
+        ))}
+      </div>
+    );
+  }
+  const groups = [...(props.data.totals.groups ?? [])].sort((a, b) => (toUnits(a.cost) < toUnits(b.cost) ? 1 : -1));
+  if (groups.length === 0) return <EmptyState title="No cost yet">The models of your calls appear here.</EmptyState>;
+  const shown = groups.slice(0, SHOWN_MODELS);
+  const rest = groups.slice(SHOWN_MODELS);
+  if (rest.length > 0) {
+    const cost = rest.reduce((sum, group) => add(sum, group.cost), "0");
+    shown.push({ group: `${rest.length} others`, cost, requests: 0 });
+  }
+  const largest = shown.reduce((most, group) => (toUnits(group.cost) > toUnits(most) ? group.cost : most), "0");
+  return (
+    <ul class="brk">
+      {shown.map((group) => (
+        <li key={group.group} class="brow">
+          <i aria-hidden="true" style={{ width: `${share(group.cost, largest) * 100}%` }} />
+          <span class="trunc">{group.group || "No model"}</span>
+          <span class="num" title={group.cost}>
+            {amount(group.cost, 2)}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
 }

@@ -120,6 +120,7 @@ function PasswordPage(props: { link: LinkState; onSignedIn: () => void }) {
           name="email"
           autocomplete="username"
           isLarge
+          autoFocus
           value={email}
           error={errors.email ?? null}
           onInput={setEmail}

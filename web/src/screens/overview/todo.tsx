@@ -1,0 +1,84 @@
+import type { ComponentChildren } from "preact";
+
+import { Icon } from "../../parts/icon.tsx";
+import { request } from "../../shell/api.ts";
+import { href } from "../../shell/router.ts";
+import { useResource } from "../../shell/resource.ts";
+import { account, role, session } from "../../shell/session.ts";
+import type { AccountUsage, List, Member } from "../../shell/types.ts";
+
+/** Name of the account that the first start creates. */
+const FIRST_NAME = "default";
+
+interface Step {
+  label: string;
+  note: string;
+  isDone: boolean;
+  action?: ComponentChildren;
+}
+
+/** The next steps of a new account. */
+export function Todo(props: { usage: AccountUsage | null }) {
+  const members = useResource(account.value?.id ?? null, (signal) =>
+    request<List<Member>>("GET", "/members", { account: true, signal }),
+  );
+  const isAdmin = role.value === "owner" || role.value === "admin";
+  const steps: Step[] = [
+    {
+      label: "Set up your sign-in",
+      note: "E-mail, name and password.",
+      isDone: !!session.value?.person.has_password,
+    },
+    {
+      label: "Name the account",
+      note: "Invitations show the name.",
+      isDone: account.value?.name !== FIRST_NAME,
+      action: isAdmin && (
+        <a class="btn sm" href={href("/settings")}>
+          Rename
+        </a>
+      ),
+    },
+    {
+      label: "Make the first call",
+      note: "With a key, from any client.",
+      isDone: (props.usage?.totals.requests ?? 0) > 0,
+    },
+    {
+      label: "Invite your team",
+      note: "Everyone gets their own sign-in and role.",
+      isDone: (members.data?.data.length ?? 0) > 1,
+      action: isAdmin && (
+        <a class="btn sm" href={href("/people?invite=1")}>
+          Invite
+        </a>
+      ),
+    },
+  ];
+  const done = steps.filter((step) => step.isDone).length;
+  if (done === steps.length || !props.usage || !members.data) return null;
+  return (
+    <section class="card">
+      <header>
+        <h2>Set up your team</h2>
+        <span class="end muted t12 num">
+          {done} of {steps.length}
+        </span>
+      </header>
+      <ul class="todo">
+        {steps.map((step) => (
+          <li key={step.label} class={step.isDone ? "done" : undefined}>
+            <span class="tick" aria-hidden="true">
+              <Icon name="check" />
+            </span>
+            <span class="grow">
+              {step.label}
+              {step.isDone ? <span class="sr">, done</span> : <span class="muted t12 note">{step.note}</span>}
+            </span>
+            {!step.isDone && step.action}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
