@@ -14,7 +14,7 @@ start({
     {
       path: "/accounts",
       label: "Accounts",
-      icon: "accounts",
+      icon: "people",
       load: () => import("./screens/operator-accounts/screen.tsx"),
     },
     {
