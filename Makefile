@@ -24,7 +24,7 @@ RUN_PROOFS := cargo test $(LOCKED) --workspace --lib --bins --tests -- --ignored
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint audit prove fuzz nightly bench measure sdks clients real-servers docs openapi
+.PHONY: help run test check lint audit prove fuzz nightly bench measure sdks console clients real-servers docs openapi
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,9 +36,10 @@ run: ## Build the release binary and start the gateway with its default settings
 BUILT := $${CARGO_TARGET_DIR:-target}/debug
 
 # The client tests use the binaries that the Rust tests have built.
-test: check ## Run check, all tests and the official clients; starts PostgreSQL and Redis if necessary
+test: check ## Run check, all tests, the console's journeys and the official clients; starts PostgreSQL and Redis if necessary
 	cargo test $(LOCKED) --workspace --doc --quiet
 	$(SERVICES) $(RUN_TESTS)
+	TOLLGATE_BIN=$(BUILT)/tollgate $(MAKE) console
 	TOLLGATE_BIN=$(BUILT)/tollgate FAKE_UPSTREAM_BIN=$(BUILT)/fake-upstream $(MAKE) sdks
 
 check: ## Check formatting, tidy rules, clippy, the OpenAPI documents and rustdoc
@@ -90,6 +91,10 @@ WIRES := azure-openai anthropic openai-responses gemini bedrock
 sdks: ## Run the official client libraries against a running binary (part of make test)
 	sdk-tests/run.sh --official
 	@set -e; for wire in $(WIRES); do sdk-tests/run.sh --official --wire $$wire; done
+
+console: ## Check the types of the console and run its journeys in Chromium (part of make test)
+	test -n "$$TOLLGATE_BIN" || cargo build $(LOCKED) --package tollgate
+	TOLLGATE_BIN="$${TOLLGATE_BIN:-$(BUILT)/tollgate}" web/run.sh
 
 clients: ## Run all clients: make sdks plus frameworks and coding agents (installs about 2 GB)
 	sdk-tests/run.sh
