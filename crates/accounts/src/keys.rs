@@ -13,11 +13,11 @@ use moka::future::Cache;
 use thread_local::ThreadLocal;
 use tollgate_storage::key::KeyDigest;
 use tollgate_storage::{
-    Account, AccountState, AccountStore, Compat, Job, Key, KeyChange, KeyMode, KeyOwner, KeyState, KeyStore,
-    NewKey, Notification, StorageError, StorageErrorKind,
+    Account, AccountState, AccountStore, Compat, Job, Key, KeyChange, KeyMode, KeyOwner, KeyRotation,
+    KeyState, KeyStore, NewKey, Notification, StorageError, StorageErrorKind,
 };
 use tollgate_types::id::IdSource;
-use tollgate_types::{AccountId, Clock, Error, ErrorCode, KeyId, Principal, Timestamp};
+use tollgate_types::{AccountId, Clock, Error, ErrorCode, KeyId, MemberId, Principal, Timestamp};
 
 use crate::secret::{KeyShape, Pepper, SecretKey, same_digest};
 use changes::{Changes, Version};
@@ -74,6 +74,8 @@ pub struct KeyParams {
     pub sync: bool,
     /// Expiry of the key; `None` for a key that never expires.
     pub expires_at: Option<Timestamp>,
+    /// Member who creates the key; `None` for an operator.
+    pub created_by: Option<MemberId>,
 }
 
 impl KeyParams {
@@ -85,6 +87,7 @@ impl KeyParams {
             compat: Compat::default(),
             sync: false,
             expires_at: None,
+            created_by: None,
         }
     }
 }
@@ -287,40 +290,8 @@ impl Keys {
 
     /// Creates a key for an account. Only the returned value has the key in the clear.
     pub async fn create(&self, account: AccountId, params: KeyParams) -> Result<(Key, SecretKey), Error> {
-        let KeyParams {
-            name,
-            mode,
-            compat,
-            sync,
-            expires_at,
-        } = params;
-        if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
-            return Err(Error::new(
-                ErrorCode::InvalidParameter,
-                "'name' must have 1 to 100 characters, none of them control characters.",
-            )
-            .with_param("name"));
-        }
-        let secret = self
-            .config
-            .shape
-            .generate(mode)
-            .map_err(|error| Error::internal(error.to_string()))?;
-        let now = self.clock.now();
-        let key = Key {
-            id: KeyId::from_u128(self.ids.next(now)),
-            account,
-            name,
-            digest: self.config.pepper.digest(secret.reveal()),
-            last4: secret.last4().to_owned(),
-            mode,
-            compat,
-            sync,
-            state: KeyState::Active,
-            created_at: now,
-            expires_at,
-            revoked_at: None,
-        };
+        check_name(&params.name)?;
+        let (key, secret) = self.generate(account, params, self.clock.now())?;
         let stored = self
             .store
             .create(NewKey {
@@ -333,11 +304,76 @@ impl Keys {
         Ok((key, secret))
     }
 
+    /// Replaces a key by a new one with the same name, settings and lifetime. The old key works for
+    /// `overlap` longer, and a key that it has replaced itself is revoked.
+    pub async fn rotate(
+        &self,
+        old: &Key,
+        overlap: Duration,
+        created_by: Option<MemberId>,
+    ) -> Result<(Key, SecretKey), Error> {
+        let now = self.clock.now();
+        let lifetime = old.expires_at.map(|expiry| expiry.since(old.created_at));
+        let params = KeyParams {
+            name: old.name.clone(),
+            mode: old.mode,
+            compat: old.compat,
+            sync: old.sync,
+            expires_at: lifetime.map(|lifetime| now.plus(lifetime)),
+            created_by,
+        };
+        let (new, secret) = self.generate(old.account, params, now)?;
+        let rotation = KeyRotation {
+            old: old.id,
+            new: new.clone(),
+            overlap_end: now.plus(overlap),
+        };
+        let rotated = self.store.rotate(rotation).await;
+        rotated.map_err(|error| match error.kind {
+            StorageErrorKind::NotFound => no_such_key(),
+            StorageErrorKind::Conflict => {
+                let message = "The key is revoked, expired or already replaced. Create a new key instead.";
+                Error::new(ErrorCode::Conflict, message)
+            }
+            _ => Error::internal(error),
+        })?;
+        self.invalidate(Notification::Keys);
+        self.invalidate(Notification::Account(old.account));
+        Ok((new, secret))
+    }
+
+    fn generate(
+        &self,
+        account: AccountId,
+        params: KeyParams,
+        now: Timestamp,
+    ) -> Result<(Key, SecretKey), Error> {
+        let secret = self.config.shape.generate(params.mode);
+        let secret = secret.map_err(|error| Error::internal(error.to_string()))?;
+        let key = Key {
+            id: KeyId::from_u128(self.ids.next(now)),
+            account,
+            name: params.name,
+            digest: self.config.pepper.digest(secret.reveal()),
+            last4: secret.last4().to_owned(),
+            mode: params.mode,
+            compat: params.compat,
+            sync: params.sync,
+            state: KeyState::Active,
+            created_at: now,
+            expires_at: params.expires_at,
+            revoked_at: None,
+            created_by: params.created_by,
+            replaced_by: None,
+        };
+        Ok((key, secret))
+    }
+
     fn creation_error(error: StorageError) -> Error {
         match error.kind {
             StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "The account does not exist."),
             StorageErrorKind::Conflict => {
-                let message = "The account has the maximum number of keys. Revoke an unused key, or request a higher limit.";
+                let message = "The account has the maximum number of keys. Revoke or rotate a key, or ask the operator of this service for a higher limit.";
                 Error::new(ErrorCode::KeyLimitReached, message)
             }
             _ => Error::internal(error),
@@ -346,6 +382,7 @@ impl Keys {
 
     /// Changes a key: immediately on this node, on others with the notification.
     pub async fn change(&self, id: KeyId, change: KeyChange) -> Result<Key, Error> {
+        change.name.as_deref().map_or(Ok(()), check_name)?;
         self.changed(self.store.change(id, change).await)
     }
 
@@ -356,7 +393,7 @@ impl Keys {
 
     fn changed(&self, stored: Result<Key, StorageError>) -> Result<Key, Error> {
         let key = stored.map_err(|error| match error.kind {
-            StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "The key does not exist."),
+            StorageErrorKind::NotFound => no_such_key(),
             _ => Error::internal(error),
         })?;
         self.invalidate(Notification::Account(key.account));
@@ -372,6 +409,19 @@ impl Keys {
     pub fn invalidate(&self, notification: Notification) {
         self.changes.note(notification);
     }
+}
+
+/// Returns the error for a key that does not exist.
+pub fn no_such_key() -> Error {
+    Error::new(ErrorCode::NotFound, "The key does not exist.")
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
+        let message = "'name' must have 1 to 100 characters, none of them control characters.";
+        return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("name"));
+    }
+    Ok(())
 }
 
 fn cached(owner: KeyOwner, version: Version) -> CachedKey {

@@ -166,8 +166,8 @@ fn check_chars(text: &str) -> [u8; CHECK_CHARS] {
     check
 }
 
-/// A random token of 256 bits in base64url: the cookie of a session, or the token of a sign-in link.
-/// It is shown once and never stored, logged or formatted.
+/// A random token of 256 bits in base64url: the cookie of a session, or the token of a sign-in
+/// link. It is shown once and never stored, logged or formatted.
 #[derive(Clone)]
 pub struct RandomToken(String);
 

@@ -222,6 +222,8 @@ columns! {
         created_at: i64,
         expires_at: Option<i64>,
         revoked_at: Option<i64>,
+        created_by: Option<Vec<u8>>,
+        replaced_by: Option<Vec<u8>>,
     }
 }
 
@@ -249,6 +251,14 @@ impl TryFrom<KeyColumns> for Key {
             created_at: Timestamp::from_micros(columns.created_at),
             expires_at: columns.expires_at.map(Timestamp::from_micros),
             revoked_at: columns.revoked_at.map(Timestamp::from_micros),
+            created_by: columns
+                .created_by
+                .map(|id| id_from(&id).map(MemberId::from_u128))
+                .transpose()?,
+            replaced_by: columns
+                .replaced_by
+                .map(|id| id_from(&id).map(KeyId::from_u128))
+                .transpose()?,
         })
     }
 }

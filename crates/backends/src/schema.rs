@@ -44,6 +44,7 @@ macro_rules! migrations {
             "0037_key_use",
             "0038_member_calls",
             "0039_people",
+            "0040_key_rotation",
         )
     };
     ($folder:literal: $($name:literal,)*) => {

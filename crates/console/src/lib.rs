@@ -1,5 +1,6 @@
 //! API crate for models, usage, webhook secrets, the events of payment providers, and the console.
 
+pub mod keys;
 pub mod models;
 pub mod operators;
 pub mod payments;
@@ -10,13 +11,14 @@ pub mod webhooks;
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::FromRef;
 use tollgate_accounts::WebhookSecrets;
 use tollgate_billing::TopUps;
 use tollgate_catalog::Catalog;
-use tollgate_edge::Authenticator;
-use tollgate_edge::session::SessionGate;
-use tollgate_operations::Operations;
+use tollgate_edge::session::{MemberSession, SessionGate};
+use tollgate_edge::{ApiError, Authenticator};
+use tollgate_operations::{Actor, Operation, Operations};
 use tollgate_storage::{LedgerStore, SubscriptionStore, UsageStore};
 use tollgate_types::Clock;
 
@@ -59,7 +61,19 @@ pub struct ConsoleApi {
     pub service: ServiceBody,
 }
 
+impl ConsoleApi {
+    /// Executes a command as the member of the session.
+    async fn perform<C: Operation>(
+        &self,
+        session: &MemberSession,
+        command: C,
+    ) -> Result<Json<C::Reply>, ApiError> {
+        let actor = Actor::member(&session.member, session.page.request());
+        Ok(Json(self.operations.execute(&actor, command).await?))
+    }
+}
+
 /// Returns the routes of the console API, for sessions of people.
 pub fn console_routes() -> utoipa_axum::router::OpenApiRouter<ConsoleApi> {
-    sign_in::routes().merge(people::routes())
+    sign_in::routes().merge(people::routes()).merge(keys::routes())
 }

@@ -26,7 +26,7 @@ pub struct Actor {
 pub(crate) enum Authority {
     /// An administrator; without an id, the command line or the settings file.
     Operator { id: Option<AdminId>, role: Role },
-    /// A member, on its own account.
+    /// A member, for the member's account only.
     Member {
         id: MemberId,
         account: AccountId,
@@ -82,6 +82,14 @@ impl Actor {
                 role: member.role,
             },
             request: Some(request),
+        }
+    }
+
+    /// Returns the id of the member; `None` for other actors.
+    pub(crate) fn member_id(&self) -> Option<MemberId> {
+        match self.authority {
+            Authority::Operator { .. } => None,
+            Authority::Member { id, .. } => Some(id),
         }
     }
 

@@ -1,16 +1,23 @@
 //! Commands on API keys.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use tollgate_accounts::KeyParams;
-use tollgate_storage::{Compat, Key, KeyChange, KeyMode};
-use tollgate_types::{AccountId, Error, ErrorCode, KeyId};
+use tollgate_accounts::keys::no_such_key;
+use tollgate_storage::{Compat, Key, KeyChange, KeyMode, KeyState};
+use tollgate_types::{AccountId, Error, ErrorCode, KeyId, MemberId};
 
 use crate::accounts::find;
+use crate::audited::Authority;
 use crate::credits::in_days;
 use crate::operation::{Completed, Declaration, Operation};
-use crate::permission::Permission;
+use crate::permission::{MemberPermission, Permission};
 use crate::view::{CreatedKeyView, KeyView};
 use crate::{Actor, Operations};
+
+/// Maximum time for which a replaced key still works, in hours.
+const MAX_OVERLAP_HOURS: u32 = 720;
 
 /// Creates a key. The reply contains the key itself, which is returned only once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,10 +44,12 @@ impl Operation for CreateKey {
     type Reply = CreatedKeyView;
 
     fn declaration(&self) -> Declaration {
-        Declaration::change("key.create", Permission::Keys).extending(self.account)
+        Declaration::change("key.create", Permission::Keys)
+            .for_members(MemberPermission::Use)
+            .extending(self.account)
     }
 
-    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+    async fn execute(self, operations: &Operations, actor: &Actor) -> Result<Completed<Self::Reply>, Error> {
         let mode = if self.test { KeyMode::Test } else { KeyMode::Live };
         let expires_at = self
             .expires_in_days
@@ -51,6 +60,7 @@ impl Operation for CreateKey {
             compat: read_compat(self.compat.as_deref())?.unwrap_or_default(),
             sync: self.sync,
             expires_at: expires_at.transpose()?,
+            created_by: actor.member_id(),
         };
         let (key, secret) = operations.keys.create(self.account, params).await?;
         let view = CreatedKeyView {
@@ -72,7 +82,9 @@ impl Operation for ListKeys {
     type Reply = Vec<KeyView>;
 
     fn declaration(&self) -> Declaration {
-        Declaration::read().of_account(self.account)
+        Declaration::read()
+            .for_members(MemberPermission::Read)
+            .of_account(self.account)
     }
 
     async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
@@ -86,6 +98,12 @@ impl Operation for ListKeys {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChangeKey {
     pub id: KeyId,
+    /// Account that owns the key, if a member changes it.
+    #[serde(default)]
+    pub account: Option<AccountId>,
+    /// Display name of the key.
+    #[serde(default)]
+    pub name: Option<String>,
     /// Compatibility level: `strict`, `standard` or `lenient`.
     pub compat: Option<String>,
     /// Whether image requests wait for the images by default.
@@ -97,12 +115,14 @@ impl Operation for ChangeKey {
     type Reply = KeyView;
 
     fn declaration(&self) -> Declaration {
-        Declaration::change("key.change", Permission::Keys).of_object(self.id)
+        of_key("key.change", self.id, self.account)
     }
 
-    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+    async fn execute(self, operations: &Operations, actor: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        owned(operations, actor, self.id, self.account).await?;
         let compat = read_compat(self.compat.as_deref())?;
         let change = KeyChange {
+            name: self.name,
             compat,
             sync: self.sync,
         };
@@ -111,10 +131,100 @@ impl Operation for ChangeKey {
     }
 }
 
+/// Replaces a key by a new one with the same settings. The reply contains the new key itself, which
+/// is returned only once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RotateKey {
+    /// Id of the key to replace.
+    pub id: KeyId,
+    /// Account that owns the key.
+    pub account: AccountId,
+    /// Time for which the old key still works, in hours: 0 to 720.
+    pub overlap_hours: u32,
+}
+
+impl Operation for RotateKey {
+    const NAME: &'static str = "rotate_key";
+    type Reply = CreatedKeyView;
+
+    fn declaration(&self) -> Declaration {
+        of_key("key.rotate", self.id, Some(self.account)).extending(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, actor: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        if self.overlap_hours > MAX_OVERLAP_HOURS {
+            let message = "'overlap_hours' must be from 0 to 720.";
+            return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("overlap_hours"));
+        }
+        let old = match owned(operations, actor, self.id, Some(self.account)).await? {
+            Some(key) => key,
+            None => find_key(operations, self.account, self.id).await?,
+        };
+        let overlap = Duration::from_secs(u64::from(self.overlap_hours) * 60 * 60);
+        let rotated = operations.keys.rotate(&old, overlap, actor.member_id()).await?;
+        let (key, secret) = rotated;
+        let view = CreatedKeyView {
+            id: key.id,
+            key: secret.reveal().to_owned(),
+        };
+        Ok(view.into())
+    }
+}
+
 /// Revokes a key permanently.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RevokeKey {
     pub id: KeyId,
+    /// Account that owns the key, if a member revokes it.
+    #[serde(default)]
+    pub account: Option<AccountId>,
+}
+
+/// Declares a change of a key, which members may make on keys of their account.
+fn of_key(action: &'static str, id: KeyId, account: Option<AccountId>) -> Declaration {
+    let declared = Declaration::change(action, Permission::Keys).of_object(id);
+    match account {
+        Some(account) => declared.for_members(MemberPermission::Use).of_account(account),
+        None => declared,
+    }
+}
+
+/// Checks that a member may change a key, and returns the key: the member's own keys, or any key of
+/// the account with [`MemberPermission::Manage`]. Returns `None` for other actors.
+async fn owned(
+    operations: &Operations,
+    actor: &Actor,
+    id: KeyId,
+    account: Option<AccountId>,
+) -> Result<Option<Key>, Error> {
+    let (Authority::Member { id: member, role, .. }, Some(account)) = (actor.authority(), account) else {
+        return Ok(None);
+    };
+    let key = find_key(operations, account, id).await?;
+    if key.created_by != Some(member) {
+        MemberPermission::Manage.check(role)?;
+    }
+    Ok(Some(key))
+}
+
+/// Returns a key of an account; `not_found` if the account does not have it.
+async fn find_key(operations: &Operations, account: AccountId, id: KeyId) -> Result<Key, Error> {
+    let keys = operations.keys.list(account).await?;
+    keys.into_iter().find(|key| key.id == id).ok_or_else(no_such_key)
+}
+
+/// Revokes the keys that a member has created.
+pub(crate) async fn revoke_keys_of(
+    operations: &Operations,
+    account: AccountId,
+    member: MemberId,
+) -> Result<(), Error> {
+    for key in operations.keys.list(account).await? {
+        if key.created_by == Some(member) && key.state == KeyState::Active {
+            operations.keys.revoke(key.id).await?;
+        }
+    }
+    Ok(())
 }
 
 impl Operation for RevokeKey {
@@ -122,10 +232,11 @@ impl Operation for RevokeKey {
     type Reply = KeyView;
 
     fn declaration(&self) -> Declaration {
-        Declaration::change("key.revoke", Permission::Keys).of_object(self.id)
+        of_key("key.revoke", self.id, self.account)
     }
 
-    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+    async fn execute(self, operations: &Operations, actor: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        owned(operations, actor, self.id, self.account).await?;
         let key = operations.keys.revoke(self.id).await?;
         Ok(view_key(operations, &key).await.into())
     }

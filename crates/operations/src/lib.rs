@@ -50,7 +50,7 @@ commands! {
     batches: [ListBatches, ShowBatch],
     credits: [GrantCredits, ListLots, ShowBalance, RefundCall, RefundGrant],
     export: [ExportPage],
-    keys: [CreateKey, ListKeys, ChangeKey, RevokeKey],
+    keys: [CreateKey, ListKeys, ChangeKey, RotateKey, RevokeKey],
     ledger: [AuditLedger, ShowReceipt, CheckLedger],
     models: [ListModels],
     members: [

@@ -15,7 +15,7 @@ use crate::credits::invalid;
 use crate::operation::{Completed, Declaration, Operation};
 use crate::permission::{MemberPermission, Permission};
 use crate::view::admin::{InvitationView, MemberView, SignInLinkView};
-use crate::{Actor, Operations};
+use crate::{Actor, Operations, keys};
 
 /// Action of invitations in the audit log.
 const INVITED: &str = "member.invite";
@@ -129,6 +129,9 @@ pub struct RemoveMember {
     pub account: AccountId,
     /// Id of the member.
     pub id: MemberId,
+    /// Whether keys that the member has created continue to work. Otherwise they are revoked.
+    #[serde(default)]
+    pub keep_keys: bool,
 }
 
 impl Operation for RemoveMember {
@@ -145,6 +148,9 @@ impl Operation for RemoveMember {
         check_rank(actor, role_of(operations, self.account, self.id).await?)?;
         let removed = operations.storage.members.remove(self.account, self.id).await;
         let removed = removed.map_err(not_changed)?;
+        if !self.keep_keys {
+            keys::revoke_keys_of(operations, self.account, self.id).await?;
+        }
         let reply = view(operations, &removed).await?;
         Ok(Completed {
             before: to_value(&reply).ok(),

@@ -100,8 +100,8 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Returns the URL of the console's sign-in page for a link with this token. The token is in the
-    /// fragment, which browsers do not send to servers.
+    /// Returns the URL of the console's sign-in page for a link with this token. The token is in
+    /// the fragment, which browsers do not send to servers.
     pub fn sign_in_url(&self, is_admin: bool, token: &str) -> String {
         let (server, urls) = (self.server.addresses(), &self.console_urls);
         let address = match is_admin {

@@ -86,7 +86,7 @@ impl Permission {
     }
 }
 
-/// A permission of a member on its own account.
+/// A permission of a member within the member's account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberPermission {
     /// Read the account, its usage and its people, but no contents of calls.

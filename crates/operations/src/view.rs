@@ -19,7 +19,7 @@ use tollgate_storage::{
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::{
-    AccountId, Credits, HoldId, KeyId, Principal, RequestId, SubscriptionId, Timestamp, Unit,
+    AccountId, Credits, HoldId, KeyId, MemberId, Principal, RequestId, SubscriptionId, Timestamp, Unit,
 };
 use utoipa::ToSchema;
 
@@ -296,6 +296,15 @@ pub struct KeyView {
     pub sync: bool,
     /// `active`, `expired` or `revoked`. A revoked key that also expired is `revoked`.
     pub state: String,
+    /// Id of the member who created the key in the console; null for other keys.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    pub created_by: Option<MemberId>,
+    /// Id of the key that replaces this one after a rotation. A replaced key works until it
+    /// expires, and does not count towards the maximum number of keys.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    pub replaced_by: Option<KeyId>,
     /// Creation time, RFC 3339.
     pub created_at: String,
     /// Expiry, RFC 3339; null for never.
@@ -324,6 +333,8 @@ impl KeyView {
             mode: key.mode.as_str().to_owned(),
             sync: key.sync,
             state: state.to_owned(),
+            created_by: key.created_by,
+            replaced_by: key.replaced_by,
             created_at: key.created_at.to_rfc3339(),
             expires_at: key.expires_at.map(|at| at.to_rfc3339()),
             last_used_at: last_used.map(Timestamp::to_rfc3339),

@@ -1,7 +1,7 @@
 //! API keys. Only a keyed digest of a key is stored.
 
 use async_trait::async_trait;
-use tollgate_types::{AccountId, KeyId, Timestamp};
+use tollgate_types::{AccountId, KeyId, MemberId, Timestamp};
 
 use crate::Result;
 use crate::account::Account;
@@ -36,6 +36,21 @@ pub struct Key {
     pub expires_at: Option<Timestamp>,
     /// Time of the revocation, which is permanent.
     pub revoked_at: Option<Timestamp>,
+    /// Member who created the key in the console; `None` for other keys. The member may no longer
+    /// exist.
+    pub created_by: Option<MemberId>,
+    /// Key that replaces this one after a rotation. A replaced key does not count against the
+    /// maximum number of keys; it works until it expires.
+    pub replaced_by: Option<KeyId>,
+}
+
+impl Key {
+    /// Whether another key can replace this one at the given time: it is active, not expired and not
+    /// replaced.
+    pub fn can_be_replaced(&self, at: Timestamp) -> bool {
+        let is_expired = self.expires_at.is_some_and(|expires_at| expires_at <= at);
+        self.state == KeyState::Active && !is_expired && self.replaced_by.is_none()
+    }
 }
 
 /// Models that a key may use.
@@ -124,8 +139,10 @@ impl KeyState {
 }
 
 /// A change to a key; `None` leaves a field unchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct KeyChange {
+    /// New value of [`Key::name`].
+    pub name: Option<String>,
     /// New value of [`Key::compat`].
     pub compat: Option<Compat>,
     /// New value of [`Key::sync`].
@@ -137,9 +154,20 @@ pub struct KeyChange {
 pub struct NewKey {
     /// The key to store.
     pub key: Key,
-    /// Maximum number of unrevoked keys of the account, including this one. A limit of the account
-    /// takes precedence.
+    /// Maximum number of unrevoked and not replaced keys of the account, including this one. A
+    /// limit of the account takes precedence.
     pub quota: u32,
+}
+
+/// The replacement of a key by a new one of the same account.
+#[derive(Clone, Debug)]
+pub struct KeyRotation {
+    /// The key to replace.
+    pub old: KeyId,
+    /// The key to store. It takes the place of the old key in the quota of the account.
+    pub new: Key,
+    /// Time when the old key stops working. An earlier expiry of the old key is retained.
+    pub overlap_end: Timestamp,
 }
 
 /// A key with the account that owns it.
@@ -155,7 +183,8 @@ pub struct KeyOwner {
 #[async_trait]
 pub trait KeyStore: Send + Sync {
     /// Stores the key. `NotFound` if the account does not exist. `Conflict` if the account already
-    /// has the maximum number of unrevoked keys; the count and the insert are one atomic step.
+    /// has the maximum number of unrevoked and not replaced keys; the count and the insert are one
+    /// atomic step.
     async fn create(&self, new: NewKey) -> Result<()>;
 
     /// Returns the key whose digest begins with these 16 bytes, with its account; both in any
@@ -167,6 +196,13 @@ pub trait KeyStore: Send + Sync {
 
     /// Changes the key, in any state, and returns it. `NotFound` if it does not exist.
     async fn change(&self, id: KeyId, change: KeyChange) -> Result<Key>;
+
+    /// Replaces a key in one atomic step, and returns the old key: stores the new key, sets expiry
+    /// and [`Key::replaced_by`] of the old key, and revokes keys that the old key has replaced, so
+    /// that at most two keys of a rotation work. `NotFound` if the account of the new key does not
+    /// have the old one. `Conflict` if the old key is revoked, replaced, or expired when the new
+    /// key is created.
+    async fn rotate(&self, rotation: KeyRotation) -> Result<Key>;
 
     /// Revokes the key and returns it. Revoking it again retains the time of the first revocation.
     /// `NotFound` if it does not exist.

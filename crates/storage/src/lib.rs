@@ -68,7 +68,7 @@ pub use job::{
     Job, JobActivity, JobAdvance, JobCancel, JobClaim, JobEnd, JobError, JobEvent, JobFilter, JobLease,
     JobSearch, JobStep, JobStore, LeasedJob, NewJob, NewJobEvent,
 };
-pub use key::{Compat, Key, KeyChange, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
+pub use key::{Compat, Key, KeyChange, KeyMode, KeyOwner, KeyRotation, KeyState, KeyStore, NewKey};
 pub use label_prior::{LabelPriorStore, StoredLabelPrior};
 pub use ledger::{
     Balance, Grant, HoldOutcome, LedgerStore, MAX_HOLD_LIFETIME, NewHold, Resolution, Settlement, Spendable,

@@ -270,8 +270,8 @@ impl SignIns {
         })
     }
 
-    /// Sets the password of a session's person, replaces the session, and ends all other sessions of
-    /// the person.
+    /// Sets the password of a session's person, replaces the session, and ends all other sessions
+    /// of the person.
     pub async fn set_password(
         &self,
         session: &Session,

@@ -16,7 +16,7 @@ pub const STEP_UP_LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// Maximum length of the stored names of clients, in characters.
 const MAX_CLIENT_CHARS: usize = 100;
 
-/// Lifetimes of sessions.
+/// The two periods after which a session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionLifetimes {
     /// Time without a request after which a session ends.
@@ -30,7 +30,7 @@ pub struct SessionLifetimes {
 pub struct Visitor {
     /// Name of the browser and the system, for the list of sessions.
     pub client: String,
-    /// IP address.
+    /// IP address, for the list of sessions.
     pub address: String,
     /// The session that the browser already has. The new session replaces it.
     pub session: Option<Session>,

@@ -1,6 +1,7 @@
 //! The console API of the built binary, as a browser uses it.
 
 mod browser;
+mod keys;
 mod operators;
 mod people;
 mod requests;

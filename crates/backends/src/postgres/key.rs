@@ -3,14 +3,20 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{Connection, PgConnection, Postgres, Row};
 use tollgate_storage::{
-    Compat, Key, KeyChange, KeyOwner, KeyState, KeyStore, NewKey, Result, StorageError, StorageErrorKind,
+    Compat, Key, KeyChange, KeyOwner, KeyRotation, KeyState, KeyStore, NewKey, Result, StorageError,
+    StorageErrorKind,
 };
 use tollgate_types::{AccountId, KeyId, Timestamp};
 
+use super::error::while_running;
+use super::lot::transact;
 use super::pool::Pool;
 use super::rows;
+use super::subscription::execute;
 use crate::rows::KeyColumns;
 
 pub(super) struct Keys(pub(super) Arc<Pool>);
@@ -84,14 +90,20 @@ impl KeyStore for Keys {
 
     async fn change(&self, id: KeyId, change: KeyChange) -> Result<Key> {
         let statement = sqlx::query(
-            "UPDATE api_key SET compat = COALESCE($2, compat), sync = COALESCE($3, sync) WHERE id = $1 RETURNING *",
+            "UPDATE api_key SET compat = COALESCE($2, compat), sync = COALESCE($3, sync), name = COALESCE($4, name)
+            WHERE id = $1 RETURNING *",
         );
         let statement = statement
             .bind(id.as_u128().to_be_bytes())
             .bind(change.compat.map(Compat::as_str))
-            .bind(change.sync.map(i64::from));
+            .bind(change.sync.map(i64::from))
+            .bind(change.name);
         let row = self.0.optional(statement).await?;
         rows::whole::<KeyColumns, _>(&row.ok_or_else(|| StorageError::not_found(id))?)
+    }
+
+    async fn rotate(&self, rotation: KeyRotation) -> Result<Key> {
+        transact(&self.0, move |connection| Box::pin(rotate(connection, rotation))).await
     }
 
     async fn revoke(&self, id: KeyId, at: Timestamp) -> Result<Key> {
@@ -117,33 +129,83 @@ async fn create(connection: &mut PgConnection, new: NewKey) -> sqlx::Result<Crea
         return Ok(Creation::NoAccount);
     };
     let own: Option<i64> = owner.try_get(0)?;
-    let count = sqlx::query("SELECT count(*) FROM api_key WHERE account_id = $1 AND state <> $2")
-        .bind(account)
-        .bind(KeyState::Revoked.as_str());
+    let count = sqlx::query(
+        "SELECT count(*) FROM api_key WHERE account_id = $1 AND state <> $2 AND replaced_by IS NULL",
+    )
+    .bind(account)
+    .bind(KeyState::Revoked.as_str());
     let used: i64 = count.fetch_one(&mut *transaction).await?.try_get(0)?;
     if used >= own.unwrap_or(i64::from(new.quota)) {
         return Ok(Creation::QuotaUsed);
     }
-    let key = new.key;
+    insert(&new.key).execute(&mut *transaction).await?;
+    transaction.commit().await?;
+    Ok(Creation::Done)
+}
+
+fn insert(key: &Key) -> Query<'static, Postgres, PgArguments> {
     let insert = sqlx::query(
         "INSERT INTO api_key (id, account_id, name, digest, digest_prefix, last4, mode, compat, sync, state,
-            created_at, expires_at, revoked_at)
-        VALUES ($1, $2, $3, $4, substr($4, 1, 16), $5, $6, $7, $8, $9, $10, $11, $12)",
+            created_at, expires_at, revoked_at, created_by, replaced_by)
+        VALUES ($1, $2, $3, $4, substr($4, 1, 16), $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
     );
-    let insert = insert
+    insert
         .bind(key.id.as_u128().to_be_bytes())
-        .bind(account)
-        .bind(key.name)
+        .bind(key.account.as_u128().to_be_bytes())
+        .bind(key.name.clone())
         .bind(key.digest)
-        .bind(key.last4)
+        .bind(key.last4.clone())
         .bind(key.mode.as_str())
         .bind(key.compat.as_str())
         .bind(i64::from(key.sync))
         .bind(key.state.as_str())
         .bind(key.created_at.as_micros())
         .bind(key.expires_at.map(Timestamp::as_micros))
-        .bind(key.revoked_at.map(Timestamp::as_micros));
-    insert.execute(&mut *transaction).await?;
-    transaction.commit().await?;
-    Ok(Creation::Done)
+        .bind(key.revoked_at.map(Timestamp::as_micros))
+        .bind(key.created_by.map(|id| id.as_u128().to_be_bytes()))
+        .bind(key.replaced_by.map(|id| id.as_u128().to_be_bytes()))
+}
+
+/// Replaces a key. The account's lock prevents concurrent rotations of one key.
+async fn rotate(connection: &mut PgConnection, rotation: KeyRotation) -> Result<Key> {
+    let KeyRotation {
+        old,
+        new,
+        overlap_end,
+    } = rotation;
+    let account = new.account.as_u128().to_be_bytes();
+    let lock = sqlx::query("SELECT id FROM account WHERE id = $1 FOR NO KEY UPDATE").bind(account);
+    execute(connection, lock).await?;
+    let found = sqlx::query("SELECT * FROM api_key WHERE account_id = $1 AND id = $2")
+        .bind(account)
+        .bind(old.as_u128().to_be_bytes())
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(while_running)?;
+    let found: Key = rows::whole::<KeyColumns, _>(&found.ok_or_else(|| StorageError::not_found(old))?)?;
+    if !found.can_be_replaced(new.created_at) {
+        let message = format!("{old} is revoked, expired or replaced");
+        return Err(StorageError::new(StorageErrorKind::Conflict, message));
+    }
+    let revoke = sqlx::query(
+        "UPDATE api_key SET state = 'revoked', revoked_at = $3
+        WHERE account_id = $1 AND replaced_by = $2 AND state = 'active'",
+    );
+    let revoke = revoke
+        .bind(account)
+        .bind(old.as_u128().to_be_bytes())
+        .bind(new.created_at.as_micros());
+    execute(connection, revoke).await?;
+    let replace = sqlx::query(
+        "UPDATE api_key SET replaced_by = $2, expires_at = LEAST(expires_at, $3) WHERE id = $1 RETURNING *",
+    );
+    let replaced = replace
+        .bind(old.as_u128().to_be_bytes())
+        .bind(new.id.as_u128().to_be_bytes())
+        .bind(overlap_end.as_micros())
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(while_running)?;
+    execute(connection, insert(&new)).await?;
+    rows::whole::<KeyColumns, _>(&replaced)
 }

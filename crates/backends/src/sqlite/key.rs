@@ -2,24 +2,30 @@
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
-use tollgate_storage::{Compat, Key, KeyChange, KeyOwner, KeyState, KeyStore, NewKey, Result, StorageError};
+use tollgate_storage::{
+    Compat, Key, KeyChange, KeyOwner, KeyRotation, KeyState, KeyStore, NewKey, Result, StorageError,
+};
 use tollgate_types::{AccountId, KeyId, Timestamp};
 
 use super::Sqlite;
 use super::account::{self, conflict};
 use crate::rows::{KeyColumns, corrupt, id_bytes, storage_error};
 
-const COUNT: &str = "SELECT COUNT(*) FROM api_key WHERE account_id = $1 AND state = 'active'";
+const COUNT: &str =
+    "SELECT COUNT(*) FROM api_key WHERE account_id = $1 AND state = 'active' AND replaced_by IS NULL";
 const CREATE: &str = "INSERT INTO api_key (id, account_id, name, digest, digest_prefix, last4, mode, compat, sync, \
-    state, created_at, expires_at, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
-const FIND: &str = "SELECT id, account_id, name, digest, last4, mode, compat, sync, state, created_at, expires_at, revoked_at \
-    FROM api_key WHERE digest_prefix = $1";
-const LIST: &str = "SELECT id, account_id, name, digest, last4, mode, compat, sync, state, created_at, expires_at, revoked_at \
-    FROM api_key WHERE account_id = $1 ORDER BY id";
+    state, created_at, expires_at, revoked_at, created_by, replaced_by) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+const FIND: &str = "SELECT * FROM api_key WHERE digest_prefix = $1";
+const LIST: &str = "SELECT * FROM api_key WHERE account_id = $1 ORDER BY id";
 const REVOKE: &str = "UPDATE api_key SET state = 'revoked', revoked_at = coalesce(revoked_at, $2) WHERE id = $1 \
-    RETURNING id, account_id, name, digest, last4, mode, compat, sync, state, created_at, expires_at, revoked_at";
-const CHANGE: &str = "UPDATE api_key SET compat = coalesce($2, compat), sync = coalesce($3, sync) WHERE id = $1 \
-    RETURNING id, account_id, name, digest, last4, mode, compat, sync, state, created_at, expires_at, revoked_at";
+    RETURNING *";
+const CHANGE: &str = "UPDATE api_key SET compat = coalesce($2, compat), sync = coalesce($3, sync), \
+    name = coalesce($4, name) WHERE id = $1 RETURNING *";
+const REPLACE: &str = "UPDATE api_key SET replaced_by = $2, expires_at = min(coalesce(expires_at, $3), $3) \
+    WHERE id = $1 RETURNING *";
+const REVOKE_REPLACED: &str = "UPDATE api_key SET state = 'revoked', revoked_at = $3 \
+    WHERE account_id = $1 AND replaced_by = $2 AND state = 'active'";
 
 #[async_trait]
 impl KeyStore for Sqlite {
@@ -46,6 +52,14 @@ impl KeyStore for Sqlite {
         .await
     }
 
+    async fn rotate(&self, rotation: KeyRotation) -> Result<Key> {
+        self.write(
+            move |connection| Box::pin(rotate(connection, rotation)),
+            |key| key,
+        )
+        .await
+    }
+
     async fn revoke(&self, id: KeyId, at: Timestamp) -> Result<Key> {
         self.write(move |connection| Box::pin(revoke(connection, id, at)), |key| key)
             .await
@@ -56,18 +70,21 @@ async fn create(connection: &mut SqliteConnection, NewKey { key, quota }: NewKey
     let owner = account::get(connection, key.account).await?;
     let owner = owner.ok_or_else(|| StorageError::not_found(key.account))?;
     let quota = owner.limits.keys.unwrap_or(quota);
-    let account = id_bytes(key.account.as_u128());
     let active: i64 = sqlx::query_scalar(COUNT)
-        .bind(account.clone())
+        .bind(id_bytes(key.account.as_u128()))
         .fetch_one(&mut *connection)
         .await
         .map_err(storage_error)?;
     if key.state == KeyState::Active && active >= i64::from(quota) {
         return Err(conflict("the account has reached its maximum number of keys"));
     }
+    insert(connection, key).await
+}
+
+async fn insert(connection: &mut SqliteConnection, key: Key) -> Result<()> {
     let insert = sqlx::query(CREATE)
         .bind(id_bytes(key.id.as_u128()))
-        .bind(account)
+        .bind(id_bytes(key.account.as_u128()))
         .bind(key.name)
         .bind(key.digest.to_vec())
         .bind(key.digest[..16].to_vec())
@@ -78,7 +95,9 @@ async fn create(connection: &mut SqliteConnection, NewKey { key, quota }: NewKey
         .bind(key.state.as_str())
         .bind(key.created_at.as_micros())
         .bind(key.expires_at.map(Timestamp::as_micros))
-        .bind(key.revoked_at.map(Timestamp::as_micros));
+        .bind(key.revoked_at.map(Timestamp::as_micros))
+        .bind(key.created_by.map(|id| id_bytes(id.as_u128())))
+        .bind(key.replaced_by.map(|id| id_bytes(id.as_u128())));
     insert.execute(connection).await.map_err(storage_error)?;
     Ok(())
 }
@@ -111,10 +130,39 @@ async fn change(connection: &mut SqliteConnection, id: KeyId, change: KeyChange)
         .bind(id_bytes(id.as_u128()))
         .bind(change.compat.map(Compat::as_str))
         .bind(change.sync.map(i64::from))
+        .bind(change.name)
         .fetch_optional(connection)
         .await
         .map_err(storage_error)?;
     columns.ok_or_else(|| StorageError::not_found(id))?.try_into()
+}
+
+async fn rotate(connection: &mut SqliteConnection, rotation: KeyRotation) -> Result<Key> {
+    let KeyRotation {
+        old,
+        new,
+        overlap_end,
+    } = rotation;
+    let keys = list(connection, new.account).await?;
+    let found = keys.iter().find(|key| key.id == old);
+    let found = found.ok_or_else(|| StorageError::not_found(old))?;
+    if !found.can_be_replaced(new.created_at) {
+        return Err(conflict("the key is revoked, expired or replaced"));
+    }
+    let revoke = sqlx::query(REVOKE_REPLACED)
+        .bind(id_bytes(new.account.as_u128()))
+        .bind(id_bytes(old.as_u128()))
+        .bind(new.created_at.as_micros());
+    revoke.execute(&mut *connection).await.map_err(storage_error)?;
+    let replaced: KeyColumns = sqlx::query_as(REPLACE)
+        .bind(id_bytes(old.as_u128()))
+        .bind(id_bytes(new.id.as_u128()))
+        .bind(overlap_end.as_micros())
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(storage_error)?;
+    insert(connection, new).await?;
+    replaced.try_into()
 }
 
 async fn revoke(connection: &mut SqliteConnection, id: KeyId, at: Timestamp) -> Result<Key> {
@@ -128,4 +176,13 @@ async fn revoke(connection: &mut SqliteConnection, id: KeyId, at: Timestamp) -> 
 }
 
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[COUNT, CREATE, FIND, LIST, REVOKE, CHANGE];
+pub(super) const STATEMENTS: &[&str] = &[
+    COUNT,
+    CREATE,
+    FIND,
+    LIST,
+    REVOKE,
+    CHANGE,
+    REPLACE,
+    REVOKE_REPLACED,
+];

@@ -2,19 +2,20 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use serde::Deserialize;
 use tollgate_edge::list::{List, path_id};
 use tollgate_edge::object_body::{Members, ObjectBody, Read};
 use tollgate_edge::session::{MemberSession, step_up_required};
-use tollgate_edge::{ApiError, ErrorBody};
+use tollgate_edge::{ApiError, ErrorBody, Query};
 use tollgate_operations::view::AccountView;
 use tollgate_operations::view::admin::{InvitationView, MemberView};
 use tollgate_operations::{
-    AccountUpdate, Actor, ChangeAccount, InviteMember, ListMembers, Operation, RemoveMember, RenewInvitation,
-    SetMemberRole, ShowAccount,
+    AccountUpdate, ChangeAccount, InviteMember, ListMembers, RemoveMember, RenewInvitation, SetMemberRole,
+    ShowAccount,
 };
 use tollgate_storage::MemberRole;
 use tollgate_types::{Error, MemberId};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -32,16 +33,6 @@ pub fn routes() -> OpenApiRouter<ConsoleApi> {
         .routes(routes!(renew_invitation))
 }
 
-/// Executes a command as the member of the session.
-async fn perform<C: Operation>(
-    console: &ConsoleApi,
-    session: &MemberSession,
-    command: C,
-) -> Result<Json<C::Reply>, ApiError> {
-    let actor = Actor::member(&session.member, session.page.request());
-    Ok(Json(console.operations.execute(&actor, command).await?))
-}
-
 /// Returns the account with its balance and limits.
 #[utoipa::path(
     get, path = "/console/api/v1/account", tag = "Account", operation_id = "get_account",
@@ -53,7 +44,7 @@ async fn get_account(
     State(console): State<ConsoleApi>,
 ) -> Result<Json<AccountView>, ApiError> {
     let id = session.account.id;
-    perform(&console, &session, ShowAccount { id }).await
+    console.perform(&session, ShowAccount { id }).await
 }
 
 /// Changes to an account.
@@ -88,7 +79,7 @@ async fn change_account(
         ..AccountUpdate::default()
     };
     let id = session.account.id;
-    perform(&console, &session, ChangeAccount { id, change }).await
+    console.perform(&session, ChangeAccount { id, change }).await
 }
 
 /// Lists the members of the account, including invited ones.
@@ -102,7 +93,7 @@ async fn list_members(
     State(console): State<ConsoleApi>,
 ) -> Result<Json<List<MemberView>>, ApiError> {
     let account = session.account.id;
-    let Json(members) = perform(&console, &session, ListMembers { account }).await?;
+    let Json(members) = console.perform(&session, ListMembers { account }).await?;
     Ok(Json(List::whole(members)))
 }
 
@@ -137,14 +128,25 @@ async fn change_member(
 ) -> Result<Json<MemberView>, ApiError> {
     let (account, id) = (session.account.id, path_id(&id, "member")?);
     check_proof(&console, &session, Some(id), Some(&role)).await?;
-    perform(&console, &session, SetMemberRole { account, id, role }).await
+    console
+        .perform(&session, SetMemberRole { account, id, role })
+        .await
+}
+
+/// Query parameters of the removal of a member.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct RemovalQuery {
+    /// Whether the keys that the member has created continue to work. They are revoked by default.
+    keep_keys: bool,
 }
 
 /// Removes a member and its sessions' access to the account. Requires the role `owner`; an `admin`
 /// can remove members below that role. The last owner cannot be removed.
 #[utoipa::path(
     delete, path = "/console/api/v1/members/{id}", tag = "People", operation_id = "remove_member",
-    params(("id" = String, Path, description = "Id of the member.")),
+    params(("id" = String, Path, description = "Id of the member."), RemovalQuery),
     responses((status = 200, body = MemberView), (status = "default", body = ErrorBody)),
     security(("session" = []))
 )]
@@ -152,10 +154,20 @@ async fn remove_member(
     session: MemberSession,
     State(console): State<ConsoleApi>,
     Path(id): Path<String>,
+    Query(RemovalQuery { keep_keys }): Query<RemovalQuery>,
 ) -> Result<Json<MemberView>, ApiError> {
     let (account, id) = (session.account.id, path_id(&id, "member")?);
     check_proof(&console, &session, Some(id), None).await?;
-    perform(&console, &session, RemoveMember { account, id }).await
+    console
+        .perform(
+            &session,
+            RemoveMember {
+                account,
+                id,
+                keep_keys,
+            },
+        )
+        .await
 }
 
 /// An invitation to an account.
@@ -191,7 +203,9 @@ async fn invite_member(
 ) -> Result<Json<InvitationView>, ApiError> {
     let account = session.account.id;
     check_proof(&console, &session, None, Some(&role)).await?;
-    perform(&console, &session, InviteMember { account, email, role }).await
+    console
+        .perform(&session, InviteMember { account, email, role })
+        .await
 }
 
 /// Replaces the invitation of a member who has not accepted it. The earlier link stops working.
@@ -208,7 +222,7 @@ async fn renew_invitation(
 ) -> Result<Json<InvitationView>, ApiError> {
     let (account, id) = (session.account.id, path_id(&id, "member")?);
     check_proof(&console, &session, Some(id), None).await?;
-    perform(&console, &session, RenewInvitation { account, id }).await
+    console.perform(&session, RenewInvitation { account, id }).await
 }
 
 /// Checks that the person has signed in recently, if a change concerns an administrator or an owner

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 pub(crate) struct SessionBody<T> {
     /// The session; null if the browser is not signed in.
     pub(crate) session: Option<T>,
-    /// The service.
+    /// Name, support contact and version of the service.
     pub(crate) service: ServiceBody,
 }
 
@@ -29,11 +29,11 @@ pub struct ServiceBody {
 /// The session that a sign-in has created.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SignedInBody<T> {
-    /// The session.
+    /// The session. Its cookie is in the header `set-cookie`, unless the session existed before.
     pub(crate) session: T,
 }
 
-/// A session of a person.
+/// A session of a person, with the accounts that it gives access to.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PersonSessionBody {
     /// Id of the session: `sess_…`.
@@ -55,7 +55,7 @@ pub(crate) struct PersonSessionBody {
     step_up_required: bool,
 }
 
-/// A person.
+/// The person of a session.
 #[derive(Debug, Serialize, ToSchema)]
 struct PersonBody {
     /// Id of the person: `pers_…`.
@@ -160,7 +160,7 @@ pub(crate) struct EndedBody {
 /// The token of a sign-in link or of an administrator.
 #[derive(ToSchema)]
 pub(crate) struct TokenBody {
-    /// The token.
+    /// The token, from the fragment of the link's URL.
     pub(crate) token: String,
 }
 
@@ -190,7 +190,7 @@ impl Read for PasswordSignIn {
     }
 }
 
-/// A password.
+/// The current password of a step-up, or a new password.
 #[derive(ToSchema)]
 pub(crate) struct PasswordBody {
     /// The password: 12 to 128 characters.

@@ -60,7 +60,7 @@ pub struct SessionGate {
     pub accounts: Arc<dyn AccountStore>,
     /// Members of accounts.
     pub members: Arc<dyn MemberStore>,
-    /// Administrators.
+    /// Administrators, whose revocation ends their sessions.
     pub admins: Arc<dyn AdminStore>,
     /// Counter of failed sign-ins, which delays clients that try many.
     pub failed: FailedKeys,
@@ -230,7 +230,7 @@ impl Page {
 /// A request of a signed-in person.
 #[derive(Clone, Debug)]
 pub struct PersonSession {
-    /// The request.
+    /// The request, with the browser and its cookies.
     pub page: Page,
     /// The session of the person.
     pub session: Session,
@@ -241,7 +241,7 @@ pub struct PersonSession {
 /// A request of a signed-in person to one of the person's accounts.
 #[derive(Clone, Debug)]
 pub struct MemberSession {
-    /// The request.
+    /// The request, with the browser and its cookies.
     pub page: Page,
     /// The session of the person.
     pub session: Session,
@@ -256,7 +256,7 @@ pub struct MemberSession {
 /// A request of a signed-in administrator.
 #[derive(Clone, Debug)]
 pub struct OperatorSession {
-    /// The request.
+    /// The request, with the browser and its cookies.
     pub page: Page,
     /// The session of the administrator.
     pub session: Session,

@@ -145,8 +145,8 @@ pub struct MemberView {
     pub name: String,
     /// `owner`, `admin`, `billing`, `member` or `viewer`.
     pub role: String,
-    /// `active` if the person has signed in as this member; otherwise `invited`, or `expired` if the
-    /// last invitation has expired or none was sent.
+    /// `active` if the person has signed in as this member; otherwise `invited`, or `expired` if
+    /// the last invitation has expired or none was sent.
     #[serde(default)]
     pub status: String,
     /// Time when the member was added, RFC 3339.
@@ -194,7 +194,7 @@ pub struct InvitationView {
     pub mailed: bool,
 }
 
-/// A sign-in link.
+/// A link that signs in to the console.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SignInLinkView {
     /// The link, which signs in once.

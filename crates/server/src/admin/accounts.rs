@@ -18,7 +18,7 @@ use super::query;
 use tollgate_operations::view::{AccountView, CreatedKeyView, KeyView};
 use tollgate_operations::{
     AccountUpdate, AdvanceClock, ChangeAccount, ChangeKey, CloseAccount, CreateAccount, CreateKey,
-    ListAccounts, ListKeys, NewLimit, RevokeKey, ShowAccount,
+    ListAccounts, ListKeys, NewLimit, RevokeKey, RotateKey, ShowAccount,
 };
 
 /// Returns the router of this group.
@@ -30,6 +30,7 @@ pub(super) fn routes() -> OpenApiRouter<AdminApi> {
         .routes(routes!(advance_clock))
         .routes(routes!(list_keys, create_key))
         .routes(routes!(change_key, revoke_key))
+        .routes(routes!(rotate_key))
 }
 
 /// Query parameters of the list of accounts.
@@ -364,6 +365,8 @@ async fn change_key(
 ) -> Result<Json<KeyView>, ApiError> {
     let command = ChangeKey {
         id: path_id(&key, "key")?,
+        account: None,
+        name: None,
         compat: change.compat.map(|compat| compat.as_str().to_owned()),
         sync: change.sync,
     };
@@ -383,7 +386,49 @@ async fn revoke_key(
     Path(key): Path<String>,
 ) -> Result<Json<KeyView>, ApiError> {
     let id = path_id(&key, "key")?;
-    Ok(Json(api.perform(&operator, RevokeKey { id }).await?))
+    let command = RevokeKey { id, account: None };
+    Ok(Json(api.perform(&operator, command).await?))
+}
+
+/// The replacement of a key.
+#[derive(Debug, ToSchema)]
+struct Rotation {
+    /// Hours for which the old key still works: 0 to 720.
+    overlap_hours: u32,
+}
+
+impl Read for Rotation {
+    fn read(members: &mut Members) -> Result<Self, Error> {
+        Ok(Self {
+            overlap_hours: members.required("overlap_hours", "a whole number of hours from 0 to 720")?,
+        })
+    }
+}
+
+/// Replaces a key by a new one with the same settings, and returns the new key once. It takes the
+/// place of the old key among the keys of the account.
+#[utoipa::path(
+    post, path = "/admin/v1/accounts/{id}/keys/{key}/rotate", tag = "Accounts", operation_id = "rotate_key",
+    params(
+        ("id" = String, Path, description = "Id of the account."),
+        ("key" = String, Path, description = "The key's id, not the key itself.")
+    ),
+    request_body = Rotation,
+    responses((status = 200, body = CreatedKeyView), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn rotate_key(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path((account, key)): Path<(String, String)>,
+    ObjectBody(Rotation { overlap_hours }): ObjectBody<Rotation>,
+) -> Result<Json<CreatedKeyView>, ApiError> {
+    let command = RotateKey {
+        id: path_id(&key, "key")?,
+        account: path_id(&account, "account")?,
+        overlap_hours,
+    };
+    Ok(Json(api.perform(&operator, command).await?))
 }
 
 /// Reads an optional limit of an account; null removes the override.

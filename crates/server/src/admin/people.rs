@@ -242,10 +242,24 @@ async fn change_member(
     Ok(Json(api.perform(&operator, command).await?))
 }
 
+/// Query parameters of the removal of a member.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+struct RemovalQuery {
+    /// Whether the keys that the member has created in the console continue to work. They are
+    /// revoked by default.
+    keep_keys: bool,
+}
+
 /// Removes a member from an account. The last owner cannot be removed.
 #[utoipa::path(
     delete, path = "/admin/v1/accounts/{id}/members/{member}", tag = "People", operation_id = "remove_member",
-    params(("id" = String, Path, description = "Id of the account."), ("member" = String, Path, description = "Id of the member.")),
+    params(
+        ("id" = String, Path, description = "Id of the account."),
+        ("member" = String, Path, description = "Id of the member."),
+        RemovalQuery
+    ),
     responses((status = 200, body = MemberView), (status = "default", body = ErrorBody)),
     security(("bearer" = []))
 )]
@@ -253,10 +267,12 @@ async fn remove_member(
     operator: Operator,
     State(api): State<AdminApi>,
     Path((account, member)): Path<(String, String)>,
+    Query(RemovalQuery { keep_keys }): Query<RemovalQuery>,
 ) -> Result<Json<MemberView>, ApiError> {
     let command = RemoveMember {
         account: path_id(&account, "account")?,
         id: path_id(&member, "member")?,
+        keep_keys,
     };
     Ok(Json(api.perform(&operator, command).await?))
 }

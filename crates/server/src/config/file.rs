@@ -44,7 +44,7 @@ pub struct FileConfig {
     pub media: MediaSection,
     /// Rules for fetching caller-supplied URLs.
     pub egress: EgressSection,
-    /// The console.
+    /// The console of members and operators.
     pub console: ConsoleSection,
     /// Timeouts, in milliseconds.
     pub timeouts: TimeoutsSection,

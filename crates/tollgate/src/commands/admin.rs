@@ -175,7 +175,7 @@ pub enum Members {
         /// Member id (mem_…).
         #[arg(value_parser = member_id)]
         id: MemberId,
-        /// Role of the member. Roles are not enforced yet.
+        /// Role of the member.
         #[arg(value_enum)]
         role: MemberRole,
     },
@@ -190,6 +190,10 @@ pub enum Members {
         /// Member id (mem_…).
         #[arg(value_parser = member_id)]
         id: MemberId,
+        /// Let the keys that the member has created in the console continue to work. They are
+        /// revoked by default.
+        #[arg(long)]
+        keep_keys: bool,
     },
 }
 
@@ -300,9 +304,18 @@ pub fn members(place: Place, command: Members, printer: &Printer) -> Result<Exit
             let command = SetMemberRole { account, id, role };
             show(send(config, command, KNOWN_MEMBERS)?)?;
         }
-        Members::Remove { account, id } => {
+        Members::Remove {
+            account,
+            id,
+            keep_keys,
+        } => {
             let account = resolve_account(config, &account)?;
-            show(send(config, RemoveMember { account, id }, KNOWN_MEMBERS)?)?;
+            let command = RemoveMember {
+                account,
+                id,
+                keep_keys,
+            };
+            show(send(config, command, KNOWN_MEMBERS)?)?;
         }
     }
     Ok(Exit::Fine)

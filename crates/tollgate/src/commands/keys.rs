@@ -1,8 +1,8 @@
 //! The `tollgate keys` commands.
 
 use clap::{Subcommand, ValueEnum, value_parser};
-use tollgate_operations::view::KeyView;
-use tollgate_operations::{ChangeKey, CreateKey, ListKeys, RevokeKey};
+use tollgate_operations::view::{CreatedKeyView, KeyView};
+use tollgate_operations::{ChangeKey, CreateKey, ListKeys, RevokeKey, RotateKey};
 use tollgate_types::KeyId;
 
 use super::arguments::AccountArg;
@@ -74,6 +74,22 @@ pub enum Keys {
         /// Default for image requests with this key.
         sync: Switch,
     },
+    /// Replace a key by a new one with the same settings, and print the new key. It is shown only
+    /// once. The account needs no free place among its keys.
+    #[command(
+        after_help = "Examples:\n  tollgate keys rotate key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b --account acme\n  tollgate keys rotate key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b --account acme --overlap-hours 24"
+    )]
+    Rotate {
+        /// Key id (key_…), not the key itself.
+        #[arg(value_parser = key_id)]
+        id: KeyId,
+        /// Account id, or account name if unique.
+        #[arg(long, value_name = "ID|NAME")]
+        account: AccountArg,
+        /// Hours for which the old key still works (0–720).
+        #[arg(long, value_name = "N", default_value_t = 0, value_parser = value_parser!(u32).range(0..=720))]
+        overlap_hours: u32,
+    },
     /// Revoke a key permanently.
     #[command(after_help = "Examples:\n  tollgate keys revoke key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b")]
     Revoke {
@@ -121,6 +137,16 @@ pub enum Switch {
 pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Failure> {
     let config = &start(place)?;
     let show = |key: KeyView| printer.answer(&key, || tables::keys(std::slice::from_ref(&key)));
+    let change = |compat, sync, id| {
+        let command = ChangeKey {
+            id,
+            account: None,
+            name: None,
+            compat,
+            sync,
+        };
+        send(config, command, KNOWN_KEYS)
+    };
     match command {
         Keys::Create {
             account,
@@ -138,12 +164,19 @@ pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Fail
                 test,
                 sync,
             };
-            let created = send(config, command, KNOWN_ACCOUNTS)?;
-            printer.answer(&created, || format!("{}\n", created.key))?;
-            printer.hint(&format!(
-                "This is the key with id {}. It is shown once; store it now.",
-                created.id
-            ));
+            show_once(&send(config, command, KNOWN_ACCOUNTS)?, printer)?;
+        }
+        Keys::Rotate {
+            id,
+            account,
+            overlap_hours,
+        } => {
+            let command = RotateKey {
+                id,
+                account: resolve_account(config, &account)?,
+                overlap_hours,
+            };
+            show_once(&send(config, command, KNOWN_KEYS)?, printer)?;
         }
         Keys::List { account } => {
             let account = resolve_account(config, &account)?;
@@ -154,24 +187,27 @@ pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Fail
             }
         }
         Keys::SetCompat { id, compat } => {
-            let command = ChangeKey {
-                id,
-                compat: Some(compat.as_str().to_owned()),
-                sync: None,
-            };
-            show(send(config, command, KNOWN_KEYS)?)?;
+            show(change(Some(compat.as_str().to_owned()), None, id)?)?;
         }
         Keys::SetSync { id, sync } => {
-            let command = ChangeKey {
-                id,
-                compat: None,
-                sync: Some(sync == Switch::On),
-            };
+            show(change(None, Some(sync == Switch::On), id)?)?;
+        }
+        Keys::Revoke { id } => {
+            let command = RevokeKey { id, account: None };
             show(send(config, command, KNOWN_KEYS)?)?;
         }
-        Keys::Revoke { id } => show(send(config, RevokeKey { id }, KNOWN_KEYS)?)?,
     }
     Ok(Exit::Fine)
+}
+
+/// Prints a new key, and on stderr its id.
+fn show_once(created: &CreatedKeyView, printer: &Printer) -> Result<(), Failure> {
+    printer.answer(created, || format!("{}\n", created.key))?;
+    printer.hint(&format!(
+        "This is the key with id {}. It is shown once; store it now.",
+        created.id
+    ));
+    Ok(())
 }
 
 fn key_id(text: &str) -> Result<KeyId, &'static str> {

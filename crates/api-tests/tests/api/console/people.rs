@@ -16,7 +16,7 @@ fn token_of(invitation: &Value) -> String {
 }
 
 /// Invites a person with this role and returns the person's browser, signed in.
-async fn invited(scene: &Scene, owner: &mut Browser, email: &str, role: &str) -> Browser {
+pub(super) async fn invited(scene: &Scene, owner: &mut Browser, email: &str, role: &str) -> Browser {
     let body = json!({"email": email, "role": role});
     let invitation = owner.done("POST", &format!("{API}/invitations"), &body).await;
     let mut browser = Browser::new(scene.client());
@@ -314,7 +314,7 @@ async fn a_member_of_the_command_line_signs_in_by_link() {
         .await;
     assert_eq!(session["accounts"][0]["role"], "billing");
     assert_eq!(session["person"]["email"], "al@example.com");
-    // A later link signs in the same person, whoever is signed in.
+    // A later link signs in the same person, even if another is signed in.
     let mut other = owner(&scene.gateway, &scene.account, "jo@example.com").await;
     let again = other.redeem(&link(&scene.gateway, &["--member", id]).await).await;
     assert_eq!(again["person"]["id"], session["person"]["id"]);

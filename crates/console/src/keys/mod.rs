@@ -1,0 +1,5 @@
+//! API keys of the account of a session.
+
+mod routes;
+
+pub use routes::routes;
