@@ -1,5 +1,5 @@
 import { Component, render, type ComponentChildren, type ComponentType } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 import { Button } from "../parts/button.tsx";
 import type { IconName } from "../parts/icon.tsx";
@@ -47,6 +47,8 @@ export interface Console {
   commands: () => Command[];
 }
 
+const FIRST_SCREEN_TIMEOUT_MS = 200;
+
 /** Draws a console and loads the session. */
 export function start(console: Console): void {
   const root = document.getElementById("app");
@@ -60,7 +62,11 @@ export function start(console: Console): void {
     </ErrorBoundary>,
     root,
   );
-  void loadSession();
+  const path = place.value.path === "/" ? "/overview" : place.value.path;
+  const first = path === "/sign-in" ? console.signIn : screenOf(console, path)?.load;
+  // The first drawing shows the screen and no skeleton, unless its module is late.
+  const timeout = new Promise<void>((done) => setTimeout(done, FIRST_SCREEN_TIMEOUT_MS));
+  void Promise.race([timeout, first ? load(first) : undefined]).then(loadSession, loadSession);
 }
 
 function App(props: { console: Console }) {
@@ -81,7 +87,7 @@ function Signed(props: { console: Console; path: string }) {
   const isSignIn = path === "/sign-in";
   const isWelcome = isSignedIn.value && !!session.value?.setup_required;
   const hasLink = isSignIn && signInToken.value !== null;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isSignedIn.value && !isSignIn) {
       const here = href(path) + location.search;
       navigate(path === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(here)}`, { replace: true });
@@ -97,12 +103,16 @@ function Signed(props: { console: Console; path: string }) {
   return <Frame console={console} path={path} />;
 }
 
+function screenOf(console: Console, path: string): ScreenEntry | undefined {
+  return console.screens.find((one) => path === one.path || path.startsWith(`${one.path}/`));
+}
+
 function Frame(props: { console: Console; path: string }) {
   const { console, path } = props;
-  const screen = console.screens.find((one) => path === one.path || path.startsWith(`${one.path}/`));
+  const screen = screenOf(console, path);
   const shown = account.value?.id;
   const reconnected = reconnections.value;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isOperator) void loadUsage();
   }, [shown, reconnected]);
   return (
@@ -169,18 +179,20 @@ function commands(console: Console): Command[] {
 
 const loaded = new Map<Loader, ComponentType>();
 
+async function load(loader: Loader): Promise<void> {
+  const module = await loader();
+  loaded.set(loader, module.Screen);
+}
+
 /** Shows a screen whose module is loaded when it is needed. */
 function Lazy(props: { load: Loader }) {
   const [, setReady] = useState(false);
   const [error, setError] = useState<ApiError | null>(null);
   const Screen = loaded.get(props.load);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (Screen) return;
-    props.load().then(
-      (module) => {
-        loaded.set(props.load, module.Screen);
-        setReady(true);
-      },
+    load(props.load).then(
+      () => setReady(true),
       (failure: unknown) => setError(toApiError(failure)),
     );
   }, []);

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { reconnections, toApiError, type ApiError } from "./api.ts";
 
@@ -24,7 +24,8 @@ export function useResource<T>(key: string | null, load: (signal: AbortSignal) =
   const loader = useRef(load);
   loader.current = load;
   const reconnected = reconnections.value;
-  useEffect(() => {
+  // A layout effect: the request starts before the browser draws the page.
+  useLayoutEffect(() => {
     if (key === null) return undefined;
     const abort = new AbortController();
     setState((old) => ({ key, data: old.key === key ? old.data : null, error: null, isLoading: true }));
