@@ -124,7 +124,9 @@ function Frame(props: { console: Console; path: string }) {
       <TopBar console={console} />
       <main class="sheet" id="main" tabIndex={-1}>
         <ErrorBoundary key={path}>
-          {screen ? (
+          {!isOperator && !account.value && path !== "/settings" ? (
+            <NoAccount />
+          ) : screen ? (
             <Lazy key={screen.path + (shown ?? "")} load={screen.load} />
           ) : (
             <Page title="Not found">
@@ -140,6 +142,16 @@ function Frame(props: { console: Console; path: string }) {
       </main>
       <Palette commands={() => commands(console)} />
     </div>
+  );
+}
+
+function NoAccount() {
+  return (
+    <Page title="No account">
+      <EmptyState title="You are in no account" action={<Button onClick={endSession}>Sign out</Button>}>
+        You were removed, or the account was closed. Ask an admin of an account for an invitation.
+      </EmptyState>
+    </Page>
   );
 }
 

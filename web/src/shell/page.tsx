@@ -81,7 +81,7 @@ export function Page(props: {
         ) : (
           account.value?.state === "suspended" && (
             <Banner kind="failure">
-              <b>The account is suspended.</b> You can read everything, and change nothing.
+              <b>The account is suspended.</b> Calls are refused, and nothing in the account can be changed.
             </Banner>
           )
         )}

@@ -67,7 +67,7 @@ export function AccountPage(props: { id: string }) {
             <Stat label="On hold" note="Running calls">
               {balance ? <b title={balance.held}>{amount(balance.held, 2)}</b> : <Skeleton width="96px" height={36} />}
             </Stat>
-            <Stat label="Weekly allowance" note={balance?.allowance ? "Left of this week's plan" : "No active plan"}>
+            <Stat label="Weekly allowance" note={balance?.allowance ? "Left this week" : "No active plan"}>
               {balance ? (
                 <b class={balance.allowance ? undefined : "muted"} title={balance.allowance}>
                   {balance.allowance ? amount(balance.allowance, 2) : "–"}

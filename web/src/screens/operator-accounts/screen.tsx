@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-import { Chip, Table, Time, type Column, type Tone } from "../../parts/data.tsx";
+import { Chip, Status, Table, Time, type Column, type Tone } from "../../parts/data.tsx";
 import { Button } from "../../parts/button.tsx";
 import { SearchField } from "../../parts/field.tsx";
 import { Pager } from "../../parts/pager.tsx";
@@ -21,9 +21,13 @@ export function StateChip(props: { state: string }) {
   const tone = TONES[props.state];
   return (
     <Chip {...(tone ? { tone } : {})} dot>
-      {props.state.charAt(0).toUpperCase() + props.state.slice(1)}
+      {capitalized(props.state)}
     </Chip>
   );
+}
+
+function capitalized(word: string): string {
+  return word.charAt(0).toUpperCase() + word.slice(1);
 }
 
 /** All accounts, or one of them. */
@@ -41,7 +45,17 @@ const COLUMNS: Column<OperatorAccount>[] = [
       </a>
     ),
   },
-  { label: "State", cell: (account) => <StateChip state={account.state} /> },
+  {
+    label: "State",
+    cell: ({ state }) => {
+      const tone = TONES[state];
+      return (
+        <Status {...(tone ? { tone } : {})} isQuiet={tone === "ok"}>
+          {capitalized(state)}
+        </Status>
+      );
+    },
+  },
   { label: "Id", isOptional: true, cell: (account) => <code class="muted">{account.id}</code> },
   {
     label: "Requests a minute",

@@ -23,8 +23,6 @@ type Opened =
   | { kind: "role" | "remove"; member: Member }
   | null;
 
-const ROLE_TONES: Record<string, "acc" | "info"> = { owner: "acc", admin: "info" };
-
 function nameOf(member: Member): string {
   return member.name || member.email;
 }
@@ -61,13 +59,7 @@ export function Screen() {
   const rows = all.filter((member) => `${member.name} ${member.email} ${member.role}`.toLowerCase().includes(text));
   const columns: Column<Member>[] = [
     { label: "Person", cell: (member) => <PersonCell member={member} /> },
-    {
-      label: "Role",
-      cell: (member) => {
-        const tone = ROLE_TONES[member.role];
-        return <Chip {...(tone ? { tone } : {})}>{roleLabel(member.role)}</Chip>;
-      },
-    },
+    { label: "Role", cell: (member) => <Chip>{roleLabel(member.role)}</Chip> },
     { label: "Status", isOptional: true, cell: (member) => <StatusCell member={member} /> },
     { label: "Added", isOptional: true, cell: (member) => <Time at={member.created_at} /> },
     {
