@@ -66,18 +66,20 @@ export function Skeleton(props: { width: string; height?: number }) {
 export function TableSkeleton(props: { rows?: number; columns: string[] }) {
   const rows = Array.from({ length: props.rows ?? 5 }, (_, index) => index);
   return (
-    <table aria-hidden="true">
-      <tbody>
-        {rows.map((row) => (
-          <tr key={row} class="still">
-            {props.columns.map((width, column) => (
-              <td key={column}>
-                <Skeleton width={`calc(${width} * ${0.7 + ((row * 3 + column) % 4) / 10})`} />
-              </td>
-            ))}
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <div class="clipped">
+      <table aria-hidden="true">
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row} class="still">
+              {props.columns.map((width, column) => (
+                <td key={column}>
+                  <Skeleton width={`calc(${width} * ${0.7 + ((row * 3 + column) % 4) / 10})`} />
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }

@@ -62,10 +62,10 @@ export function AccountPage(props: { id: string }) {
           </div>
           <Stats>
             <Stat label="Balance" note="Credits">
-              {balance ? <b title={balance.credits}>{amount(balance.credits, 2)}</b> : <Skeleton width="96px" height={36} />}
+              {balance ? <b title={balance.credits}>{amount(balance.credits, 2)}</b> : <Skeleton width="96px" height={24} />}
             </Stat>
             <Stat label="On hold" note="Running calls">
-              {balance ? <b title={balance.held}>{amount(balance.held, 2)}</b> : <Skeleton width="96px" height={36} />}
+              {balance ? <b title={balance.held}>{amount(balance.held, 2)}</b> : <Skeleton width="96px" height={24} />}
             </Stat>
             <Stat label="Weekly allowance" note={balance?.allowance ? "Left this week" : "No active plan"}>
               {balance ? (
@@ -73,7 +73,7 @@ export function AccountPage(props: { id: string }) {
                   {balance.allowance ? amount(balance.allowance, 2) : "–"}
                 </b>
               ) : (
-                <Skeleton width="96px" height={36} />
+                <Skeleton width="96px" height={24} />
               )}
             </Stat>
           </Stats>

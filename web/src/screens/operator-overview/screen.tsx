@@ -67,7 +67,7 @@ export function Screen() {
           label="Providers"
           note={list ? plural(list.filter((provider) => provider.simulated).length, "simulator") : <Skeleton width="80px" />}
         >
-          {list ? <b>{count(list.length)}</b> : <Skeleton width="64px" height={36} />}
+          {list ? <b>{count(list.length)}</b> : <Skeleton width="64px" height={24} />}
         </Stat>
         <Stat label="Healthy targets" note="This node, by circuit breaker">
           {targets ? (
@@ -75,7 +75,7 @@ export function Screen() {
               {count(targets.length - unhealthy.length)} <small>of {count(targets.length)}</small>
             </b>
           ) : (
-            <Skeleton width="96px" height={36} />
+            <Skeleton width="96px" height={24} />
           )}
         </Stat>
         <Stat
@@ -90,7 +90,7 @@ export function Screen() {
           ) : accounts.error ? (
             <b class="muted">–</b>
           ) : (
-            <Skeleton width="64px" height={36} />
+            <Skeleton width="64px" height={24} />
           )}
         </Stat>
         <Stat label="Version" note="This node">

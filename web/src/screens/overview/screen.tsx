@@ -74,7 +74,7 @@ function Figures(props: { data: AccountUsage | null }) {
       <Stats>
         {["Balance", "Weekly allowance", `Charged, ${PERIOD_DAYS} days`, `Calls, ${PERIOD_DAYS} days`].map((label) => (
           <Stat key={label} label={label} note={<Skeleton width="96px" />}>
-            <Skeleton width="112px" height={36} />
+            <Skeleton width="112px" height={24} />
           </Stat>
         ))}
       </Stats>
