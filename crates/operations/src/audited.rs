@@ -11,7 +11,7 @@ use crate::permission::{Permission, role_denied};
 use crate::{Operations, accounts, names};
 
 /// Outcome in the audit entries of completed changes.
-const DONE: &str = "done";
+pub(crate) const DONE: &str = "done";
 
 /// The actor of a command, as recorded in the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use tollgate_types::{AccountId, AdminId, Error, ErrorCode, MemberId, Retry, Time
 use tollgate_upstream::Mail;
 
 use crate::accounts::{find, no_such_account};
-use crate::audited::Authority;
+use crate::audited::{Authority, DONE};
 use crate::credits::invalid;
 use crate::operation::{Completed, Declaration, Operation};
 use crate::permission::{MemberPermission, Permission};
@@ -20,8 +20,10 @@ use crate::{Actor, Operations, keys};
 /// Action of invitations in the audit log.
 const INVITED: &str = "member.invite";
 /// Maximum number of invitations that the members of an account may send per
-/// [`INVITATION_PERIOD`], including refused ones.
-const MAX_INVITATIONS: u32 = 50;
+/// [`INVITATION_PERIOD`].
+const MAX_INVITATIONS: usize = 50;
+/// Number of entries of the audit log that one query reads.
+const AUDIT_PAGE: u32 = 200;
 const INVITATION_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 /// Lifetime of an invitation.
 const INVITATION_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -363,12 +365,17 @@ async fn check_invitations(operations: &Operations, actor: &Actor, account: Acco
         since: Some(operations.clock.now().minus(INVITATION_PERIOD)),
         ..AuditFilter::default()
     };
-    let sent = operations
-        .storage
-        .audit_log
-        .list(filter, None, MAX_INVITATIONS)
-        .await?;
-    if sent.len() < MAX_INVITATIONS as usize {
+    let (mut sent, mut before) = (0, None);
+    while sent < MAX_INVITATIONS {
+        let log = &operations.storage.audit_log;
+        let page = log.list(filter.clone(), before, AUDIT_PAGE).await?;
+        sent += page.iter().filter(|entry| entry.outcome == DONE).count();
+        before = page.last().map(|entry| entry.id);
+        if page.len() < AUDIT_PAGE as usize {
+            break;
+        }
+    }
+    if sent < MAX_INVITATIONS {
         return Ok(());
     }
     let message = "An account can send 50 invitations per day. Try again later, or ask the operator of this service to add the members.";

@@ -21,7 +21,7 @@ use tollgate_console::{Console, ConsoleApi, ServiceBody};
 use tollgate_edge::failed_keys::FailedKeys;
 use tollgate_edge::session::{self, SessionGate, Site};
 use tollgate_edge::websocket::Sessions;
-use tollgate_edge::{AccessLog, Idempotency, OperatorAuthenticator, PublicUrl, RequestLayer};
+use tollgate_edge::{AccessLog, Authenticator, Idempotency, OperatorAuthenticator, PublicUrl, RequestLayer};
 use tollgate_inference::Inference;
 use tollgate_inference::decisions::Calibrations;
 use tollgate_media::MediaState;
@@ -337,7 +337,7 @@ pub fn app(
         vitals: services.vitals.clone(),
     };
     let console_api = config.file.console.enabled.then(|| ConsoleApi {
-        gate: Arc::new(session_gate(session::Console::Accounts, config, app_state)),
+        gate: Arc::new(session_gate(Some(&services.authenticator), config, app_state)),
         operations: app_state.operations.clone(),
         service: console_service(config),
     });
@@ -377,28 +377,41 @@ pub fn admin_router(flags: &Flags, config: &Config, services: &Services) -> Rout
         )),
     };
     let console = config.file.console.enabled.then(|| OperatorConsole {
-        gate: Arc::new(session_gate(session::Console::Operators, config, app_state)),
+        gate: Arc::new(session_gate(None, config, app_state)),
         admins: app_state.admins.clone(),
         service: console_service(config),
     });
     admin::router(api, console, Arc::new(request_layer(config, app_state)))
 }
 
-fn session_gate(console: session::Console, config: &Config, app_state: &AppState) -> SessionGate {
-    let site = match console {
-        session::Console::Accounts => Site {
-            public_url: config.public_url().map(Arc::from),
-            ..Site::default()
-        },
-        session::Console::Operators => Site {
-            hosts: config.file.server.admin_hosts.clone().into(),
-            ..Site::default()
-        },
+/// Creates the authenticator of sessions: of members, if there is an authenticator of callers, or of
+/// administrators.
+fn session_gate(
+    authenticator: Option<&Arc<Authenticator>>,
+    config: &Config,
+    app_state: &AppState,
+) -> SessionGate {
+    let (console, site) = match authenticator {
+        Some(_) => (
+            session::Console::Accounts,
+            Site {
+                public_url: config.public_url().map(Arc::from),
+                ..Site::default()
+            },
+        ),
+        None => (
+            session::Console::Operators,
+            Site {
+                hosts: config.file.server.admin_hosts.clone().into(),
+                ..Site::default()
+            },
+        ),
     };
     SessionGate {
         console,
         site,
         sign_ins: app_state.sign_ins.clone(),
+        authenticator: authenticator.cloned(),
         accounts: app_state.storage.accounts.clone(),
         members: app_state.storage.members.clone(),
         admins: app_state.storage.admins.clone(),

@@ -180,8 +180,7 @@ async fn build_app_state(
         ids.clone(),
         config.session_lifetimes(),
     );
-    let sign_ins = SignIns::new(storage.people.clone(), Arc::new(sessions)).map_err(anyhow::Error::from)?;
-    let sign_ins = Arc::new(sign_ins);
+    let sign_ins = Arc::new(SignIns::new(storage.people.clone(), Arc::new(sessions)));
     let admins = Admins::new(
         TokenShape::new(&config.file.service.slug),
         pepper.clone(),

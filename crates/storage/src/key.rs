@@ -45,8 +45,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// Whether another key can replace this one at the given time: it is active, not expired and not
-    /// replaced.
+    /// Whether another key can replace this one at the given time: it is active, not expired and
+    /// not replaced.
     pub fn can_be_replaced(&self, at: Timestamp) -> bool {
         let is_expired = self.expires_at.is_some_and(|expires_at| expires_at <= at);
         self.state == KeyState::Active && !is_expired && self.replaced_by.is_none()

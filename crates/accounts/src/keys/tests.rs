@@ -67,6 +67,10 @@ impl KeyStore for Store {
         Err(StorageError::not_found(id))
     }
 
+    async fn rotate(&self, rotation: KeyRotation) -> Result<Key, StorageError> {
+        Err(StorageError::not_found(rotation.old))
+    }
+
     async fn revoke(&self, id: KeyId, _: Timestamp) -> Result<Key, StorageError> {
         let mut owners = self.owners.lock().unwrap();
         let owner = owners.iter_mut().find(|owner| owner.key.id == id);

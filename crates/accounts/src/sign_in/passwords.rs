@@ -19,50 +19,52 @@ const ITERATIONS: u32 = 2;
 /// Maximum number of computations that wait for a processor.
 const MAX_WAITING: usize = 32;
 
+/// Hash of a random password, with the parameters of all others. It is verified for people without a
+/// password, so that their sign-in takes as long.
+const UNMATCHED: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$t2zM9KJCabFJn9HDjEDZdA$KIi3/si7oz+MN4PggHLJVs91AG1abtosHo1z+XXFdZU";
+
 /// Passwords of at least 12 characters among the 20,000 most common ones, in lower case, sorted.
 /// Source: the list that Django 5.2 uses.
 static COMMON: &str = include_str!("../../data/common-passwords.txt");
 
 /// Hashes and verifies passwords. As many computations run simultaneously as there are processors.
 pub struct Passwords {
-    argon2: Arc<Argon2<'static>>,
     processors: Arc<Semaphore>,
     waiting: AtomicUsize,
-    /// Hash that no password matches. Its verification takes as long as that of any other hash.
-    unmatched: String,
+}
+
+impl Default for Passwords {
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            processors: Arc::new(Semaphore::new(processors)),
+            waiting: AtomicUsize::new(0),
+        }
+    }
 }
 
 impl Passwords {
-    /// Creates the service. Returns an error if the operating system provides no random bytes.
-    pub fn new() -> Result<Self, Error> {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let params = Params::new(MEMORY_KIB, ITERATIONS, 1, None).map_err(cannot_hash)?;
-        let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-        let mut random = [0; 32];
-        getrandom::fill(&mut random).map_err(|error| Error::internal(error.to_string()))?;
-        let unmatched = hash(&argon2, &random)?;
-        Ok(Self {
-            argon2: Arc::new(argon2),
-            processors: Arc::new(Semaphore::new(processors)),
-            waiting: AtomicUsize::new(0),
-            unmatched,
-        })
-    }
-
     /// Hashes a password, as a string in PHC format.
     pub(crate) async fn hash(&self, password: &str) -> Result<String, Error> {
-        let (argon2, password) = (self.argon2.clone(), password.to_owned());
-        self.compute(move || hash(&argon2, password.as_bytes())).await?
+        let password = password.to_owned();
+        let hash = move || {
+            let hash = argon2()?.hash_password(password.as_bytes());
+            hash.map(|hash| hash.to_string()).map_err(cannot_hash)
+        };
+        self.compute(hash).await?
     }
 
     /// Whether a password matches a hash in PHC format. Without a hash, returns `false` after the
     /// same time.
     pub(crate) async fn verify(&self, password: &str, hash: Option<&str>) -> Result<bool, Error> {
-        let (argon2, password) = (self.argon2.clone(), password.to_owned());
-        let is_set = hash.is_some();
-        let hash = hash.unwrap_or(&self.unmatched).to_owned();
-        let matches = move || argon2.verify_password(password.as_bytes(), hash.as_str()).is_ok();
-        Ok(self.compute(matches).await? && is_set)
+        let (password, is_set) = (password.to_owned(), hash.is_some());
+        let hash = hash.unwrap_or(UNMATCHED).to_owned();
+        let matches = move || {
+            let verified = argon2()?.verify_password(password.as_bytes(), hash.as_str());
+            Ok::<_, Error>(verified.is_ok())
+        };
+        Ok(self.compute(matches).await?? && is_set)
     }
 
     async fn compute<T: Send + 'static>(
@@ -109,9 +111,9 @@ impl Drop for Waiting<'_> {
     }
 }
 
-fn hash(argon2: &Argon2<'_>, password: &[u8]) -> Result<String, Error> {
-    let hash = argon2.hash_password(password).map_err(cannot_hash)?;
-    Ok(hash.to_string())
+fn argon2() -> Result<Argon2<'static>, Error> {
+    let params = Params::new(MEMORY_KIB, ITERATIONS, 1, None).map_err(cannot_hash)?;
+    Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
 }
 
 fn cannot_hash(error: impl std::fmt::Display) -> Error {
@@ -178,9 +180,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_hash_matches_its_password_only() {
-        let passwords = Passwords::new().unwrap();
+        let passwords = Passwords::default();
         let hash = passwords.hash("correct horse").await.unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
+        assert!(UNMATCHED.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
         assert!(passwords.verify("correct horse", Some(&hash)).await.unwrap());
         assert!(!passwords.verify("correct horses", Some(&hash)).await.unwrap());
         assert!(!passwords.verify("correct horse", None).await.unwrap());
@@ -194,7 +197,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_queue_refuses_further_computations() {
-        let passwords = Passwords::new().unwrap();
+        let passwords = Passwords::default();
         passwords.waiting.store(MAX_WAITING - 1, Ordering::Relaxed);
         passwords.verify("correct horse", None).await.unwrap();
         passwords.waiting.store(MAX_WAITING, Ordering::Relaxed);

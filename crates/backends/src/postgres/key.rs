@@ -166,7 +166,8 @@ fn insert(key: &Key) -> Query<'static, Postgres, PgArguments> {
         .bind(key.replaced_by.map(|id| id.as_u128().to_be_bytes()))
 }
 
-/// Replaces a key. The account's lock prevents concurrent rotations of one key.
+/// Replaces a key. The account's lock prevents concurrent rotations and creations, the key's lock
+/// concurrent revocations.
 async fn rotate(connection: &mut PgConnection, rotation: KeyRotation) -> Result<Key> {
     let KeyRotation {
         old,
@@ -176,7 +177,7 @@ async fn rotate(connection: &mut PgConnection, rotation: KeyRotation) -> Result<
     let account = new.account.as_u128().to_be_bytes();
     let lock = sqlx::query("SELECT id FROM account WHERE id = $1 FOR NO KEY UPDATE").bind(account);
     execute(connection, lock).await?;
-    let found = sqlx::query("SELECT * FROM api_key WHERE account_id = $1 AND id = $2")
+    let found = sqlx::query("SELECT * FROM api_key WHERE account_id = $1 AND id = $2 FOR NO KEY UPDATE")
         .bind(account)
         .bind(old.as_u128().to_be_bytes())
         .fetch_optional(&mut *connection)

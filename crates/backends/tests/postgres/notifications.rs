@@ -7,7 +7,8 @@ use sqlx::{Connection, PgConnection, Row};
 use tollgate_backends::postgres;
 use tollgate_storage::{
     AccountChange, AccountState, Compat, JobAdvance, JobClaim, JobEnd, JobNotification, JobStep, Key,
-    KeyChange, KeyMode, KeyState, NewJob, NewJobEvent, NewKey, Notification, NotificationReader, Storage,
+    KeyChange, KeyMode, KeyRotation, KeyState, NewJob, NewJobEvent, NewKey, Notification, NotificationReader,
+    Storage,
 };
 use tollgate_types::{AccountId, JobId, JobStatus, KeyId, StepState, Timestamp, WorkerId};
 
@@ -30,6 +31,8 @@ fn new_key(number: u8) -> NewKey {
         created_at: NOW,
         expires_at: None,
         revoked_at: None,
+        created_by: None,
+        replaced_by: None,
     };
     NewKey { key, quota: 50 }
 }
@@ -84,6 +87,14 @@ fn changes_notify_other_nodes() {
         };
         writer.keys.change(KeyId::from_u128(1), lenient).await.unwrap();
         assert_eq!(next(&mut reader).await, account_changed);
+        let rotation = KeyRotation {
+            old: KeyId::from_u128(1),
+            new: new_key(2).key,
+            overlap_end: NOW,
+        };
+        writer.keys.rotate(rotation).await.unwrap();
+        assert_eq!(next(&mut reader).await, account_changed);
+        assert_eq!(next(&mut reader).await, Notification::Keys);
         writer.keys.revoke(KeyId::from_u128(1), NOW).await.unwrap();
         assert_eq!(next(&mut reader).await, account_changed);
         let suspend = AccountChange {
@@ -117,6 +128,8 @@ fn changes_notify_other_nodes() {
         let expected = [
             Notification::Keys,
             account_changed,
+            account_changed,
+            Notification::Keys,
             account_changed,
             account_changed,
             account_changed,

@@ -17,11 +17,12 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate_accounts::sign_in::SignedIn;
 use tollgate_accounts::{Caller, DeviceToken, SignIns, Visitor};
 use tollgate_storage::{
-    Account, AccountState, AccountStore, Admin, AdminStore, Compat, KeyMode, Member, MemberStore, Person,
-    Session, SessionOwner,
+    Account, AccountState, AccountStore, Admin, AdminStore, Budget, Compat, KeyMode, Member, MemberStore,
+    Person, Session, SessionOwner,
 };
 use tollgate_types::{AccountId, Clock, Error, ErrorCode, Principal, RequestId, Timestamp};
 
+use crate::auth::Authenticator;
 use crate::context::{RequestContext, context_of};
 use crate::error::ApiError;
 use crate::failed_keys::FailedKeys;
@@ -56,6 +57,9 @@ pub struct SessionGate {
     pub site: Site,
     /// Service that creates and authenticates sessions.
     pub sign_ins: Arc<SignIns>,
+    /// Authenticator of the public API, which counts requests of members; `None` in the operators'
+    /// console.
+    pub authenticator: Option<Arc<Authenticator>>,
     /// Accounts of members.
     pub accounts: Arc<dyn AccountStore>,
     /// Members of accounts.
@@ -135,14 +139,19 @@ impl SessionGate {
     /// Returns the caller of a session, for the routes of the public API.
     pub async fn caller(&self, parts: &Parts) -> Result<(MemberSession, Caller), ApiError> {
         let session = self.member(parts).await?;
-        let caller = Caller {
-            account: session.account.clone(),
-            principal: Principal::Member(session.member.id),
-            mode: KeyMode::Live,
-            compat: Compat::default(),
-            sync: false,
-        };
+        let caller = session.caller();
         Ok((session, caller))
+    }
+
+    /// Returns the session of a member, and counts the request like reads of the public API.
+    async fn counted_member(&self, parts: &Parts) -> Result<MemberSession, ApiError> {
+        let session = self.member(parts).await?;
+        if let Some(authenticator) = &self.authenticator {
+            authenticator
+                .count(&session.caller(), &session.page.ctx, Budget::Control)
+                .await?;
+        }
+        Ok(session)
     }
 
     async fn person(&self, parts: &Parts) -> Result<PersonSession, ApiError> {
@@ -253,6 +262,18 @@ pub struct MemberSession {
     pub account: Arc<Account>,
 }
 
+impl MemberSession {
+    fn caller(&self) -> Caller {
+        Caller {
+            account: self.account.clone(),
+            principal: Principal::Member(self.member.id),
+            mode: KeyMode::Live,
+            compat: Compat::default(),
+            sync: false,
+        }
+    }
+}
+
 /// A request of a signed-in administrator.
 #[derive(Clone, Debug)]
 pub struct OperatorSession {
@@ -281,7 +302,7 @@ macro_rules! extractor {
 
 extractor!(Page, page);
 extractor!(PersonSession, person);
-extractor!(MemberSession, member);
+extractor!(MemberSession, counted_member);
 extractor!(OperatorSession, operator);
 
 /// Caller that a layer has authenticated by its session. The extractors of the public API accept it

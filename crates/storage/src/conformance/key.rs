@@ -1,11 +1,11 @@
 //! Cases for [`crate::KeyStore`].
 
-use tollgate_types::{AccountId, KeyId};
+use tollgate_types::{AccountId, KeyId, MemberId, Timestamp};
 
 use super::Factory;
 use super::samples::{account, at, concurrently, key, kind, warm_up};
 use crate::{
-    AccountChange, AccountState, Compat, Key, KeyChange, KeyMode, KeyOwner, KeyState, NewKey,
+    AccountChange, AccountState, Compat, Key, KeyChange, KeyMode, KeyOwner, KeyRotation, KeyState, NewKey,
     StorageErrorKind,
 };
 
@@ -13,8 +13,25 @@ fn prefix(number: u128) -> [u8; 16] {
     number.to_be_bytes()
 }
 
+fn id(number: u128) -> KeyId {
+    KeyId::from_u128(number)
+}
+
+/// Makes the rotation of a key of the first account. The new key is created at this many seconds;
+/// the old one works for a minute longer.
+fn rotation(old: u128, new: u128, seconds: u64) -> KeyRotation {
+    KeyRotation {
+        old: id(old),
+        new: Key {
+            created_at: at(seconds),
+            ..key(new, account(1).id).key
+        },
+        overlap_end: at(seconds + 60),
+    }
+}
+
 /// Checks that a created key is found by the first half of its digest, with the current state of
-/// its account.
+/// its account. The member who created it need not exist.
 pub async fn create_then_find(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -25,6 +42,7 @@ pub async fn create_then_find(factory: Factory) {
     full.key.compat = Compat::Lenient;
     full.key.sync = true;
     full.key.expires_at = Some(at(60));
+    full.key.created_by = Some(MemberId::from_u128(u128::MAX));
     storage.keys.create(plain.clone()).await.unwrap();
     storage.keys.create(full.clone()).await.unwrap();
     let change = AccountChange {
@@ -64,15 +82,18 @@ pub async fn is_changed(factory: Factory) {
     storage.accounts.create(account(1)).await.unwrap();
     let mut expected = key(1, account(1).id);
     storage.keys.create(expected.clone()).await.unwrap();
-    for (compat, sync) in [
-        (Some(Compat::Lenient), None),
-        (Some(Compat::Lenient), Some(true)),
-        (None, Some(true)),
-        (Some(Compat::Strict), None),
-        (None, Some(false)),
-        (None, None),
+    for (name, compat, sync) in [
+        (None, Some(Compat::Lenient), None),
+        (None, Some(Compat::Lenient), Some(true)),
+        (Some("production — \"Zoë\""), None, None),
+        (None, None, Some(true)),
+        (None, Some(Compat::Strict), None),
+        (Some("staging"), Some(Compat::Standard), Some(false)),
+        (None, None, None),
     ] {
-        let change = KeyChange { compat, sync };
+        let name = name.map(str::to_owned);
+        expected.key.name = name.clone().unwrap_or(expected.key.name);
+        let change = KeyChange { name, compat, sync };
         let changed = storage.keys.change(KeyId::from_u128(1), change).await.unwrap();
         expected.key.compat = compat.unwrap_or(expected.key.compat);
         expected.key.sync = sync.unwrap_or(expected.key.sync);
@@ -225,6 +246,377 @@ pub async fn quota_holds_under_concurrency(factory: Factory) {
         assert_eq!(kind(refusal), StorageErrorKind::Conflict);
     }
     assert_eq!(storage.keys.list(account(1).id).await.unwrap().len(), 50);
+}
+
+/// Checks that a rotation stores the new key, sets expiry and replacement of the old key, and
+/// returns the old key. Other keys stay unchanged.
+pub async fn rotation_replaces_the_key(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    let mut first = key(1, account(1).id);
+    first.key.mode = KeyMode::Test;
+    first.key.created_by = Some(MemberId::from_u128(7));
+    let other = key(2, account(1).id);
+    for new in [&first, &other] {
+        storage.keys.create(new.clone()).await.unwrap();
+    }
+    let mut rotation = rotation(1, 3, 10);
+    rotation.new = Key {
+        name: "rotated".to_owned(),
+        mode: KeyMode::Test,
+        compat: Compat::Lenient,
+        sync: true,
+        expires_at: Some(at(900)),
+        created_by: Some(MemberId::from_u128(8)),
+        ..rotation.new
+    };
+    let new = rotation.new.clone();
+    let mut old = Key {
+        expires_at: Some(at(70)),
+        replaced_by: Some(id(3)),
+        ..first.key
+    };
+    assert_eq!(storage.keys.rotate(rotation).await.unwrap(), old);
+    for expected in [&old, &new] {
+        let found = storage.keys.find(prefix(expected.id.as_u128())).await.unwrap();
+        assert_eq!(found.unwrap().key, *expected);
+    }
+    let listed = storage.keys.list(account(1).id).await.unwrap();
+    assert_eq!(listed, [old.clone(), other.key.clone(), new.clone()]);
+
+    // A replaced key can be changed and revoked.
+    let change = KeyChange {
+        name: Some("replaced".to_owned()),
+        ..KeyChange::default()
+    };
+    old.name = "replaced".to_owned();
+    assert_eq!(storage.keys.change(id(1), change).await.unwrap(), old);
+    old.state = KeyState::Revoked;
+    old.revoked_at = Some(at(20));
+    assert_eq!(storage.keys.revoke(id(1), at(20)).await.unwrap(), old);
+    let listed = storage.keys.list(account(1).id).await.unwrap();
+    assert_eq!(listed, [old, other.key, new]);
+}
+
+/// Checks that the old key expires at the end of the overlap, or at its own expiry if that is
+/// earlier.
+pub async fn rotation_retains_an_earlier_expiry(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    let just_after = |seconds| Timestamp::from_micros(at(seconds).as_micros() + 1);
+    for (number, own, overlap_end, expected) in [
+        (1, None, at(70), at(70)),
+        (2, Some(at(900)), at(70), at(70)),
+        (3, Some(just_after(70)), at(70), at(70)),
+        (4, Some(at(70)), at(70), at(70)),
+        (5, Some(at(70)), just_after(70), at(70)),
+        (6, Some(just_after(10)), at(70), just_after(10)),
+        // Without an overlap, the old key stops working immediately.
+        (7, None, at(10), at(10)),
+        (8, Some(at(900)), at(10), at(10)),
+    ] {
+        let mut old = key(number, account(1).id);
+        old.key.expires_at = own;
+        storage.keys.create(old).await.unwrap();
+        let mut rotation = rotation(number, number + 100, 10);
+        rotation.overlap_end = overlap_end;
+        let replaced = storage.keys.rotate(rotation).await.unwrap();
+        assert_eq!(replaced.expires_at, Some(expected), "{number}");
+        let found = storage.keys.find(prefix(number)).await.unwrap().unwrap();
+        assert_eq!(found.key, replaced, "{number}");
+    }
+}
+
+/// Checks that replaced keys do not count against the quota, whether it is used up or not.
+pub async fn quota_ignores_replaced_keys(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    let limited = |number: u128| {
+        let mut new = key(number, account(1).id);
+        new.quota = 2;
+        new
+    };
+    // Only the key 2 and the replacement of the key 1 count.
+    storage.keys.create(limited(1)).await.unwrap();
+    storage.keys.rotate(rotation(1, 11, 10)).await.unwrap();
+    storage.keys.create(limited(2)).await.unwrap();
+    let refused = storage.keys.create(limited(3)).await;
+    assert_eq!(kind(refused), StorageErrorKind::Conflict);
+    // The revocation of a replaced key leaves the count unchanged; that of its replacement does
+    // not.
+    storage.keys.revoke(id(1), at(20)).await.unwrap();
+    let refused = storage.keys.create(limited(3)).await;
+    assert_eq!(kind(refused), StorageErrorKind::Conflict);
+    storage.keys.revoke(id(11), at(20)).await.unwrap();
+    storage.keys.create(limited(3)).await.unwrap();
+    // The own limit of an account counts in the same way.
+    storage.keys.rotate(rotation(2, 12, 30)).await.unwrap();
+    storage.keys.rotate(rotation(3, 13, 30)).await.unwrap();
+    let own = AccountChange {
+        keys: Some(Some(3)),
+        ..AccountChange::default()
+    };
+    storage.accounts.change(account(1).id, own).await.unwrap();
+    storage.keys.create(limited(4)).await.unwrap();
+    let refused = storage.keys.create(limited(5)).await;
+    assert_eq!(kind(refused), StorageErrorKind::Conflict);
+    let listed = storage.keys.list(account(1).id).await.unwrap();
+    let listed: Vec<u128> = listed.into_iter().map(|key| key.id.as_u128()).collect();
+    assert_eq!(listed, [1, 2, 3, 4, 11, 12, 13]);
+}
+
+/// Checks that a key can be rotated if the quota is used up, or below the number of keys.
+pub async fn rotation_works_at_the_full_quota(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    for number in [1, 2] {
+        storage.keys.create(key(number, account(1).id)).await.unwrap();
+    }
+    for (limit, old, new) in [(2, 1, 3), (1, 3, 4), (0, 4, 5)] {
+        let own = AccountChange {
+            keys: Some(Some(limit)),
+            ..AccountChange::default()
+        };
+        storage.accounts.change(account(1).id, own).await.unwrap();
+        let rotated = storage.keys.rotate(rotation(old, new, 10)).await.unwrap();
+        assert_eq!(rotated.replaced_by, Some(id(new)));
+        let refused = storage.keys.create(key(9, account(1).id)).await;
+        assert_eq!(kind(refused), StorageErrorKind::Conflict);
+    }
+}
+
+/// Checks that the account of the new key must have the old one; otherwise nothing is written.
+pub async fn rotations_stay_within_one_account(factory: Factory) {
+    let storage = factory.open().await;
+    for number in [1, 2] {
+        storage.accounts.create(account(number)).await.unwrap();
+        storage
+            .keys
+            .create(key(number, account(number).id))
+            .await
+            .unwrap();
+    }
+    for (old, owner) in [(1, 2), (2, 1), (3, 1), (1, 3)] {
+        let mut rotation = rotation(old, 9, 10);
+        rotation.new.account = AccountId::from_u128(owner);
+        let rotated = storage.keys.rotate(rotation).await;
+        assert_eq!(kind(rotated), StorageErrorKind::NotFound, "{old} {owner}");
+    }
+    for number in [1, 2] {
+        let listed = storage.keys.list(account(number).id).await.unwrap();
+        assert_eq!(listed, [key(number, account(number).id).key]);
+    }
+    assert_eq!(storage.keys.find(prefix(9)).await.unwrap(), None);
+}
+
+/// Checks that a revoked, expired or replaced key cannot be rotated, and that id and digest of the
+/// new key must be unused. Such a rotation writes nothing.
+pub async fn conflicting_rotations_write_nothing(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    let expiring = |number: u128, expires_at: Timestamp| {
+        let mut new = key(number, account(1).id);
+        new.key.expires_at = Some(expires_at);
+        new
+    };
+    for new in [
+        key(1, account(1).id),
+        expiring(2, at(9)),
+        expiring(3, at(10)),
+        key(4, account(1).id),
+        expiring(5, Timestamp::from_micros(at(10).as_micros() + 1)),
+    ] {
+        storage.keys.create(new).await.unwrap();
+    }
+    storage.keys.revoke(id(1), at(5)).await.unwrap();
+    // The key 14 is replaced before its replacement 24 is rotated.
+    storage.keys.rotate(rotation(4, 14, 6)).await.unwrap();
+    storage.keys.rotate(rotation(14, 24, 7)).await.unwrap();
+    let before = storage.keys.list(account(1).id).await.unwrap();
+
+    let same_id = KeyRotation {
+        new: Key {
+            id: id(14),
+            ..rotation(24, 9, 10).new
+        },
+        ..rotation(24, 9, 10)
+    };
+    let same_digest = KeyRotation {
+        new: Key {
+            id: id(9),
+            ..rotation(24, 14, 10).new
+        },
+        ..rotation(24, 14, 10)
+    };
+    for (case, conflicting) in [
+        ("revoked", rotation(1, 9, 10)),
+        ("expired earlier", rotation(2, 9, 10)),
+        ("expires now", rotation(3, 9, 10)),
+        ("replaced and revoked", rotation(4, 9, 10)),
+        ("replaced", rotation(14, 9, 10)),
+        ("replaced by the same key", rotation(14, 24, 10)),
+        ("same id", same_id),
+        ("same digest", same_digest),
+    ] {
+        let rotated = storage.keys.rotate(conflicting).await;
+        assert_eq!(kind(rotated), StorageErrorKind::Conflict, "{case}");
+        let after = storage.keys.list(account(1).id).await.unwrap();
+        assert_eq!(after, before, "{case}");
+        assert_eq!(storage.keys.find(prefix(9)).await.unwrap(), None, "{case}");
+    }
+    for number in [5, 24] {
+        let valid = rotation(number, number + 100, 10);
+        storage.keys.rotate(valid).await.unwrap();
+    }
+}
+
+/// Checks that the rotation of a replacement revokes the key that it replaced, so that at most two
+/// keys work. An earlier revocation is retained.
+pub async fn rotating_twice_revokes_the_first_key(factory: Factory) {
+    let storage = factory.open().await;
+    for number in [1, 2] {
+        storage.accounts.create(account(number)).await.unwrap();
+    }
+    for new in [
+        key(1, account(1).id),
+        key(1 << 64, account(1).id),
+        key(9, account(2).id),
+    ] {
+        storage.keys.create(new).await.unwrap();
+    }
+    // An independent rotation, which stays unchanged.
+    storage.keys.rotate(rotation(1 << 64, 1 << 65, 5)).await.unwrap();
+    let revocations = async || -> Vec<(u128, Option<Timestamp>)> {
+        let listed = storage.keys.list(account(1).id).await.unwrap();
+        let revocation = |key: Key| {
+            assert_eq!(key.state == KeyState::Revoked, key.revoked_at.is_some());
+            (key.id.as_u128(), key.revoked_at)
+        };
+        listed.into_iter().map(revocation).collect()
+    };
+    let others = [(1 << 64, None), (1 << 65, None)];
+    storage.keys.rotate(rotation(1, 2, 10)).await.unwrap();
+    let expected = [&[(1, None), (2, None)], &others[..]].concat();
+    assert_eq!(revocations().await, expected);
+    storage.keys.rotate(rotation(2, 3, 20)).await.unwrap();
+    let expected = [&[(1, Some(at(20))), (2, None), (3, None)], &others[..]].concat();
+    assert_eq!(revocations().await, expected);
+    // The key 2 was revoked by its owner; the key 1 was revoked by the previous rotation.
+    storage.keys.revoke(id(2), at(25)).await.unwrap();
+    storage.keys.rotate(rotation(3, 4, 30)).await.unwrap();
+    let chain = [(1, Some(at(20))), (2, Some(at(25))), (3, None), (4, None)];
+    assert_eq!(revocations().await, [&chain, &others[..]].concat());
+    // The key 3 is revoked even if it has expired.
+    storage.keys.rotate(rotation(4, 5, 900)).await.unwrap();
+    let chain = [
+        (1, Some(at(20))),
+        (2, Some(at(25))),
+        (3, Some(at(900))),
+        (4, None),
+        (5, None),
+    ];
+    assert_eq!(revocations().await, [&chain, &others[..]].concat());
+    let foreign = storage.keys.list(account(2).id).await.unwrap();
+    assert_eq!(foreign, [key(9, account(2).id).key]);
+}
+
+/// Checks that exactly one of 64 concurrent rotations of one key succeeds.
+pub async fn concurrent_rotations_succeed_once(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    storage.keys.create(key(1, account(1).id)).await.unwrap();
+    warm_up(&storage, account(1).id).await;
+    let rotated = concurrently(64, |number| {
+        let keys = storage.keys.clone();
+        Box::pin(async move { keys.rotate(rotation(1, number as u128 + 2, 10)).await })
+    })
+    .await;
+    let (done, refused): (Vec<_>, Vec<_>) = rotated.into_iter().partition(Result::is_ok);
+    assert_eq!(done.len(), 1);
+    for refusal in refused {
+        assert_eq!(kind(refusal), StorageErrorKind::Conflict);
+    }
+    let listed = storage.keys.list(account(1).id).await.unwrap();
+    let old = done.into_iter().next().unwrap().unwrap();
+    let new = old.replaced_by.unwrap().as_u128();
+    assert_eq!(listed, [old, rotation(1, new, 10).new]);
+}
+
+/// Checks that concurrent rotations and creations leave an account with exactly its 50 keys, not
+/// counting replaced ones.
+pub async fn quota_holds_during_rotations(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    for number in 0..48 {
+        storage.keys.create(key(number, account(1).id)).await.unwrap();
+    }
+    warm_up(&storage, account(1).id).await;
+    let done = concurrently(64, |number| {
+        let (keys, number) = (storage.keys.clone(), number as u128);
+        Box::pin(async move {
+            match number % 2 {
+                0 => keys.rotate(rotation(number / 2, number + 100, 10)).await.is_ok(),
+                _ => keys.create(key(number + 100, account(1).id)).await.is_ok(),
+            }
+        })
+    })
+    .await;
+    let done = |remainder| {
+        let numbered = done.iter().enumerate();
+        numbered
+            .filter(|(number, done)| number % 2 == remainder && **done)
+            .count()
+    };
+    assert_eq!((done(0), done(1)), (32, 2));
+    let listed = storage.keys.list(account(1).id).await.unwrap();
+    let replaced = listed.iter().filter(|key| key.replaced_by.is_some()).count();
+    assert_eq!((listed.len(), replaced), (82, 32));
+}
+
+/// Checks that a revocation concurrent with a rotation is before or after it: a revoked key is not
+/// replaced, and a replaced key is revoked.
+pub async fn revocations_and_rotations_are_serial(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    for number in 0..32 {
+        storage.keys.create(key(number, account(1).id)).await.unwrap();
+    }
+    warm_up(&storage, account(1).id).await;
+    let done = concurrently(64, |number| {
+        let (keys, old) = (storage.keys.clone(), number as u128 / 2);
+        Box::pin(async move {
+            match number % 2 {
+                0 => keys.rotate(rotation(old, old + 100, 10)).await,
+                _ => keys.revoke(id(old), at(10)).await,
+            }
+        })
+    })
+    .await;
+    let mut rotated = 0;
+    for (old, done) in (0..).zip(done.chunks(2)) {
+        let [rotation, revocation] = done else {
+            unreachable!("two calls for each key");
+        };
+        let revoked = revocation.as_ref().unwrap();
+        let stored = storage.keys.find(prefix(old)).await.unwrap().unwrap().key;
+        assert_eq!(stored.revoked_at, Some(at(10)));
+        let new = storage.keys.find(prefix(old + 100)).await.unwrap();
+        match rotation {
+            Ok(replaced) => {
+                rotated += 1;
+                assert_eq!((replaced.state, replaced.revoked_at), (KeyState::Active, None));
+                assert_eq!(stored.replaced_by, Some(id(old + 100)));
+                assert_eq!(revoked.replaced_by, stored.replaced_by);
+                assert!(new.is_some());
+            }
+            Err(error) => {
+                assert_eq!(error.kind, StorageErrorKind::Conflict);
+                assert_eq!((stored.replaced_by, stored.expires_at, new), (None, None, None));
+            }
+        }
+    }
+    let listed = storage.keys.list(account(1).id).await.unwrap();
+    assert_eq!(listed.len(), 32 + rotated);
 }
 
 /// Checks that a second revocation changes nothing and returns the key with the first time.

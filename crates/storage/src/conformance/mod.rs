@@ -103,7 +103,10 @@ macro_rules! conformance_tests {
                 accounts_with_open_work_are_not_closed;
             key: create_then_find, unknown_digest_finds_nothing, is_changed, revoked_and_suspended_are_found, list_covers_one_account,
                 unknown_account_is_not_found, same_id_or_digest_is_a_conflict, quota_counts_keys_not_revoked, own_limit_replaces_the_quota,
-                quota_holds_under_concurrency, first_revocation_stays, unknown_key_is_not_found;
+                quota_holds_under_concurrency, rotation_replaces_the_key, rotation_retains_an_earlier_expiry, quota_ignores_replaced_keys,
+                rotation_works_at_the_full_quota, rotations_stay_within_one_account, conflicting_rotations_write_nothing,
+                rotating_twice_revokes_the_first_key, concurrent_rotations_succeed_once, quota_holds_during_rotations,
+                revocations_and_rotations_are_serial, first_revocation_stays, unknown_key_is_not_found;
             price: recorded_then_read, recorded_versions_never_change, unknown_version_is_none, newest_change_is_active,
                 same_version_is_no_change;
             notice: alerts_are_set, low_balance_is_recorded_once, due_notices_are_claimed_once, notices_dated_by_a_fast_clock_are_due, finished_notices_are_swept;

@@ -88,6 +88,8 @@ pub(super) fn key(number: u128, account: AccountId) -> NewKey {
         created_at: START,
         expires_at: None,
         revoked_at: None,
+        created_by: None,
+        replaced_by: None,
     };
     NewKey { key, quota: 50 }
 }

@@ -268,6 +268,11 @@ async fn an_account_sends_fifty_invitations_per_day() {
         )
         .await;
     let renew = format!("{invitations}/{}/renew", first["member"]["id"].as_str().unwrap());
+    // Refused invitations do not count.
+    for _ in 0..3 {
+        let again = json!({"email": "a@example.com", "role": "viewer"});
+        assert_eq!(jo.refused("POST", &invitations, &again).await.0, 409);
+    }
     for _ in 1..50 {
         jo.done("POST", &renew, &Value::Null).await;
     }
