@@ -384,8 +384,8 @@ pub fn admin_router(flags: &Flags, config: &Config, services: &Services) -> Rout
     admin::router(api, console, Arc::new(request_layer(config, app_state)))
 }
 
-/// Creates the authenticator of sessions: of members, if there is an authenticator of callers, or of
-/// administrators.
+/// Creates the authenticator of sessions: of members, if there is an authenticator of callers, or
+/// of administrators.
 fn session_gate(
     authenticator: Option<&Arc<Authenticator>>,
     config: &Config,

@@ -19,8 +19,8 @@ const ITERATIONS: u32 = 2;
 /// Maximum number of computations that wait for a processor.
 const MAX_WAITING: usize = 32;
 
-/// Hash of a random password, with the parameters of all others. It is verified for people without a
-/// password, so that their sign-in takes as long.
+/// Hash of a random password, with the parameters of all others. It is verified for people without
+/// a password, so that their sign-in takes as long.
 const UNMATCHED: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$t2zM9KJCabFJn9HDjEDZdA$KIi3/si7oz+MN4PggHLJVs91AG1abtosHo1z+XXFdZU";
 

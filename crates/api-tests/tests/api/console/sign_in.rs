@@ -186,13 +186,13 @@ async fn an_address_is_locked_after_ten_wrong_passwords() {
     let database = scene.gateway.database().unwrap();
     let shift = |seconds: u64| {
         format!(
-            "UPDATE sign_in_failure SET since = since - {}",
+            "UPDATE sign_in_failure SET began_at = began_at - {0}, ends_at = ends_at - {0}",
             seconds * 1_000_000
         )
     };
-    database.execute(&shift(890)).await;
+    database.execute(&shift(800)).await;
     assert_eq!(stranger.sign_in(JO, PASSWORD).await.status, 429);
-    database.execute(&shift(11)).await;
+    database.execute(&shift(101)).await;
     assert_eq!(stranger.sign_in(JO, PASSWORD).await.status, 200);
     scene.finish().await;
 }
@@ -212,9 +212,9 @@ async fn sessions_and_links_expire() {
         format!("UPDATE session SET {}", changes.join(", "))
     };
     let mut browser = owner(&scene.gateway, &scene.account, JO).await;
-    database.execute(&shift(2 * hour - 10_000_000, &columns)).await;
+    database.execute(&shift(2 * hour - 100_000_000, &columns)).await;
     assert_ne!(browser.session().await, Value::Null, "idle for less than 2 hours");
-    database.execute(&shift(2 * hour - 10_000_000, &columns)).await;
+    database.execute(&shift(2 * hour - 100_000_000, &columns)).await;
     assert_ne!(
         browser.session().await,
         Value::Null,
@@ -224,9 +224,9 @@ async fn sessions_and_links_expire() {
     assert_eq!(browser.session().await, Value::Null, "idle for 2 hours");
     assert_eq!(browser.sign_in(JO, PASSWORD).await.status, 200);
     let others = ["created_at", "expires_at", "proved_at"];
-    database.execute(&shift(24 * hour - 10_000_000, &others)).await;
+    database.execute(&shift(24 * hour - 100_000_000, &others)).await;
     assert_ne!(browser.session().await, Value::Null);
-    database.execute(&shift(10_000_000, &others)).await;
+    database.execute(&shift(100_000_000, &others)).await;
     assert_eq!(browser.session().await, Value::Null, "a day after the sign-in");
 
     let token = link(&scene.gateway, &["--account", &scene.account, "--minutes", "1"]).await;
@@ -252,12 +252,12 @@ async fn sensitive_changes_require_a_recent_sign_in() {
             seconds * 1_000_000
         )
     };
-    database.execute(&age(890)).await;
+    database.execute(&age(800)).await;
     assert_eq!(browser.session().await["step_up_required"], false);
     browser
         .done("POST", &invitations, &invite("a@example.com", "admin"))
         .await;
-    database.execute(&age(11)).await;
+    database.execute(&age(101)).await;
     assert_eq!(browser.session().await["step_up_required"], true);
     let step_up = (403, "permission_denied".to_owned(), "step_up".to_owned());
     let members = browser.done("GET", &format!("{API}/members"), &Value::Null).await;
