@@ -6,6 +6,7 @@ import type { IconName } from "../parts/icon.tsx";
 import { EmptyState, ErrorState, Skeleton } from "../parts/states.tsx";
 import { Toasts } from "../parts/toast.tsx";
 import { isOperator, reconnections, toApiError, type ApiError } from "./api.ts";
+import { loadDetails } from "./details.ts";
 import { Page } from "./page.tsx";
 import { Palette, type Command } from "./palette.tsx";
 import { followLink, href, navigate, place } from "./router.ts";
@@ -113,7 +114,9 @@ function Frame(props: { console: Console; path: string }) {
   const shown = account.value?.id;
   const reconnected = reconnections.value;
   useLayoutEffect(() => {
-    if (!isOperator) void loadUsage();
+    if (isOperator) return;
+    void loadUsage();
+    void loadDetails();
   }, [shown, reconnected]);
   return (
     <div class={isOperator ? "app operator" : "app"}>

@@ -5,6 +5,7 @@ import { Button } from "../parts/button.tsx";
 import { Banner } from "../parts/states.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { isOperator, online, tryAgain } from "./api.ts";
+import { isSuspended } from "./details.ts";
 import { openPalette } from "./palette.tsx";
 import { account } from "./session.ts";
 
@@ -79,7 +80,7 @@ export function Page(props: {
             <b>You are offline.</b> The page shows its last state, and tries again every 8 seconds.
           </Banner>
         ) : (
-          account.value?.state === "suspended" && (
+          isSuspended.value && (
             <Banner kind="failure">
               <b>The account is suspended.</b> Calls are refused, and nothing in the account can be changed.
             </Banner>

@@ -14,7 +14,6 @@ export interface Membership {
   name: string;
   role: Role;
   member_id: string;
-  state: "active" | "suspended";
 }
 
 export interface Person {
@@ -62,11 +61,15 @@ export interface SignedIn {
   current: boolean;
 }
 
+export type LimitName = "rpm" | "tpm" | "keys" | "files" | "files_gib" | "batch_tokens";
+
 export interface Account {
   id: string;
   name: string;
   state: string;
   created_at: string;
+  /** Effective limits. Lists of accounts omit them. */
+  limits_in_force?: Record<LimitName, number>;
 }
 
 export interface Member {
@@ -84,6 +87,35 @@ export interface Invitation {
   url: string;
   expires_at: string;
   mailed: boolean;
+}
+
+export type Compat = "strict" | "standard" | "lenient";
+
+export type KeyMode = "live" | "test";
+
+/** An API key, without its secret. */
+export interface ApiKey {
+  id: string;
+  name: string;
+  last4: string;
+  compat: Compat;
+  mode: KeyMode;
+  /** Whether image requests wait for the images by default. */
+  sync: boolean;
+  state: "active" | "expired" | "revoked";
+  /** Id of the member who created the key; null for keys of operators. */
+  created_by: string | null;
+  /** Id of the key that replaces this one. A replaced key works until it expires. */
+  replaced_by: string | null;
+  created_at: string;
+  expires_at: string | null;
+  last_used_at: string | null;
+}
+
+/** A new key with its secret, which no other response contains. */
+export interface CreatedKey {
+  id: string;
+  key: string;
 }
 
 export interface Totals {
@@ -139,11 +171,8 @@ export interface Provider {
   targets: Target[];
 }
 
-export type LimitName = "rpm" | "tpm" | "keys" | "files" | "files_gib" | "batch_tokens";
-
 export interface OperatorAccount extends Account, Partial<Record<LimitName, number | null>> {
   balance?: { credits: string; held: string; allowance?: string; spendable?: string } | null;
-  limits_in_force?: Record<LimitName, number>;
 }
 
 export interface OperatorKey {

@@ -7,6 +7,7 @@ import { Field } from "../../parts/field.tsx";
 import { Section } from "../../parts/section.tsx";
 import { notify, notifyFailure } from "../../parts/toast.tsx";
 import { request, toApiError } from "../../shell/api.ts";
+import { isSuspended } from "../../shell/details.ts";
 import { Page } from "../../shell/page.tsx";
 import { passwordFault, PasswordRules } from "../../shell/password.tsx";
 import { roleLabel } from "../../shell/roles.ts";
@@ -163,7 +164,7 @@ function AccountName() {
   const [name, setName] = useState(current?.name ?? "");
   const [isBusy, setBusy] = useState(false);
   if (!current) return null;
-  const mayRename = (role.value === "owner" || role.value === "admin") && current.state === "active";
+  const mayRename = (role.value === "owner" || role.value === "admin") && !isSuspended.value;
   const isChanged = name.trim() !== "" && name.trim() !== current.name;
   const submit = async (event: Event) => {
     event.preventDefault();
