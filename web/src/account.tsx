@@ -1,14 +1,21 @@
 // The console of the accounts, on the public listener.
 
 import { start } from "./shell/app.tsx";
+import { mayCreateKeys, mayManageRole } from "./shell/roles.ts";
 import { navigate } from "./shell/router.ts";
-import { role } from "./shell/session.ts";
 
 start({
   signIn: () => import("./screens/sign-in/screen.tsx"),
   welcome: () => import("./screens/welcome/screen.tsx"),
   screens: [
     { path: "/overview", label: "Overview", icon: "overview", load: () => import("./screens/overview/screen.tsx") },
+    {
+      path: "/keys",
+      label: "Keys",
+      icon: "key",
+      group: "Account",
+      load: () => import("./screens/keys/screen.tsx"),
+    },
     {
       path: "/people",
       label: "People",
@@ -25,7 +32,17 @@ start({
     },
   ],
   commands: () => [
-    ...(role.value === "owner" || role.value === "admin"
+    ...(mayCreateKeys()
+      ? [
+          {
+            group: "Actions" as const,
+            label: "Create key",
+            icon: "key" as const,
+            run: () => navigate("/keys?create=1"),
+          },
+        ]
+      : []),
+    ...(mayManageRole("viewer")
       ? [
           {
             group: "Actions" as const,
@@ -35,6 +52,6 @@ start({
           },
         ]
       : []),
-    { group: "Actions", label: "Change the password", icon: "key", run: () => navigate("/settings?show=password") },
+    { group: "Actions", label: "Change the password", icon: "edit", run: () => navigate("/settings?show=password") },
   ],
 });

@@ -43,11 +43,17 @@ export function CopyButton(props: { text: string; label?: string; kind?: "primar
 }
 
 /** A block of code with its language. `text` is what Copy copies. */
-export function Code(props: { language: string; text: string; children?: ComponentChildren }) {
+export function Code(props: {
+  language: string;
+  text: string;
+  /** Replaces the language in the header. */
+  header?: ComponentChildren;
+  children?: ComponentChildren;
+}) {
   return (
     <div class="code">
       <header>
-        <span class="t12 strong">{props.language}</span>
+        {props.header ?? <span class="t12 strong">{props.language}</span>}
         <span class="end" />
         <CopyButton text={props.text}>Copy</CopyButton>
       </header>

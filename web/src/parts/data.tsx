@@ -164,12 +164,14 @@ export function Avatar(props: { name: string; isLarge?: boolean; isOff?: boolean
 /** Chooses one of a few views. */
 export function Segments<T extends string>(props: {
   label: string;
+  /** Omits the frame. */
+  isFlat?: boolean;
   value: T;
   options: readonly { value: T; label: string }[];
   onChange: (value: T) => void;
 }) {
   return (
-    <span class="seg" role="group" aria-label={props.label}>
+    <span class={props.isFlat ? "seg flat" : "seg"} role="group" aria-label={props.label}>
       {props.options.map((option) => (
         <button
           key={option.value}

@@ -1,10 +1,12 @@
 import type { ComponentChildren } from "preact";
-import { useId, useLayoutEffect, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 interface DialogProps {
   title: string;
   icon?: ComponentChildren;
-  isSmall?: boolean;
+  size?: "small" | "large";
+  /** Fills the right edge of the window. */
+  isSide?: boolean;
   /** Hides another open dialog until this one closes. */
   isAlone?: boolean;
   children: ComponentChildren;
@@ -16,6 +18,8 @@ interface DialogProps {
   isSecret?: boolean;
 }
 
+const SIZES = { small: "sm", large: "lg" };
+
 /** Sets the focus on the element that asks for it. */
 export function focusFirst(container: HTMLElement | null): void {
   container?.querySelector<HTMLElement>("[data-autofocus]")?.focus();
@@ -24,7 +28,7 @@ export function focusFirst(container: HTMLElement | null): void {
 /** A modal dialog: the browser keeps the focus inside, and returns it afterwards. */
 export function Dialog(props: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
-  const escapes = useRef(0);
+  const [escapes, setEscapes] = useState(0);
   const title = useId();
   const { onClose, onSubmit, isSecret } = props;
   useLayoutEffect(() => {
@@ -39,8 +43,8 @@ export function Dialog(props: DialogProps) {
   }, []);
   const escape = (event: Event) => {
     event.preventDefault();
-    escapes.current += 1;
-    if (!isSecret || escapes.current > 1) onClose();
+    setEscapes(escapes + 1);
+    if (!isSecret || escapes > 0) onClose();
   };
   const content = (
     <>
@@ -49,17 +53,25 @@ export function Dialog(props: DialogProps) {
         <h2 id={title}>{props.title}</h2>
       </header>
       <div class="body">{props.children}</div>
-      <footer>{props.footer}</footer>
+      <footer>
+        {isSecret && (
+          <span class="muted t12 grow" role="status">
+            {escapes > 0 ? "Press Esc again to close." : "Press Esc twice to close without copying."}
+          </span>
+        )}
+        {props.footer}
+      </footer>
     </>
   );
+  const classes = ["dialog", props.size && SIZES[props.size], props.isSide && "panel", props.isAlone && "alone"];
   return (
     <dialog
       ref={element}
-      class={["dialog", props.isSmall && "sm", props.isAlone && "alone"].filter(Boolean).join(" ")}
+      class={classes.filter(Boolean).join(" ")}
       aria-labelledby={title}
       onKeyDown={(event) => {
         if (event.key !== "Escape") {
-          escapes.current = 0;
+          setEscapes(0);
           return;
         }
         event.stopPropagation();

@@ -17,6 +17,10 @@ interface FieldProps {
   required?: boolean;
   autoFocus?: boolean;
   maxLength?: number;
+  /** Whether the value is a whole number. */
+  isNumber?: boolean;
+  /** Unit after the value, such as `days`. */
+  unit?: string;
   children?: ComponentChildren;
 }
 
@@ -42,11 +46,13 @@ export function Field(props: FieldProps) {
           disabled={props.disabled}
           required={props.required}
           maxLength={props.maxLength}
+          inputMode={props.isNumber ? "numeric" : undefined}
           aria-invalid={props.error ? "true" : undefined}
           aria-describedby={note}
           data-autofocus={props.autoFocus ? "" : undefined}
           onInput={(event) => props.onInput(event.currentTarget.value)}
         />
+        {props.unit && <span class="muted">{props.unit}</span>}
         {isPassword && (
           <button type="button" class="inside" aria-pressed={isShown} onClick={() => setShown(!isShown)}>
             {isShown ? "Hide" : "Show"}
@@ -124,5 +130,64 @@ export function Choices<T extends string>(props: {
         ))}
       </div>
     </fieldset>
+  );
+}
+
+/** Radio buttons in one row, for a few short options. */
+export function Options<T extends string>(props: {
+  label: string;
+  value: T;
+  options: readonly { value: T; label: string }[];
+  hint?: ComponentChildren;
+  onChange: (value: T) => void;
+}) {
+  const name = useId();
+  return (
+    <fieldset class="stack g4" aria-describedby={props.hint ? `${name}-hint` : undefined}>
+      <legend class="lab">{props.label}</legend>
+      <div class="seg options">
+        {props.options.map((option) => (
+          <label key={option.value}>
+            <input
+              type="radio"
+              name={name}
+              value={option.value}
+              checked={option.value === props.value}
+              onChange={() => props.onChange(option.value)}
+            />
+            {option.label}
+          </label>
+        ))}
+      </div>
+      {props.hint && (
+        <p class="hint" id={`${name}-hint`}>
+          {props.hint}
+        </p>
+      )}
+    </fieldset>
+  );
+}
+
+/** A checkbox with an explanation. */
+export function Check(props: { label: string; note: string; value: boolean; onChange: (value: boolean) => void }) {
+  const id = useId();
+  return (
+    <div class="choices">
+      <label>
+        <input
+          type="checkbox"
+          checked={props.value}
+          aria-labelledby={`${id}-label`}
+          aria-describedby={`${id}-note`}
+          onChange={(event) => props.onChange(event.currentTarget.checked)}
+        />
+        <span class="strong5" id={`${id}-label`}>
+          {props.label}
+        </span>
+        <span class="muted t12" id={`${id}-note`}>
+          {props.note}
+        </span>
+      </label>
+    </div>
   );
 }

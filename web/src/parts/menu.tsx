@@ -43,17 +43,18 @@ export function Menu(props: MenuProps) {
     placeMenu(menu, anchor.getBoundingClientRect());
     items(menu)[0]?.focus();
     const close = () => setOpen(false);
+    const follow = () => placeMenu(menu, anchor.getBoundingClientRect());
     const closeOutside = (event: PointerEvent) => {
       const target = event.target as Node;
       if (!menu.contains(target) && !anchor.contains(target)) setOpen(false);
     };
     document.addEventListener("pointerdown", closeOutside, true);
     window.addEventListener("resize", close);
-    document.addEventListener("scroll", close, true);
+    document.addEventListener("scroll", follow, true);
     return () => {
       document.removeEventListener("pointerdown", closeOutside, true);
       window.removeEventListener("resize", close);
-      document.removeEventListener("scroll", close, true);
+      document.removeEventListener("scroll", follow, true);
     };
   }, [isOpen]);
 

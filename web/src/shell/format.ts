@@ -80,6 +80,13 @@ export function dateTime(time: string): string {
   return DATE_TIME.format(new Date(time));
 }
 
+const DAY_TIME = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+
+/** Returns a time within the next weeks, such as `3 Dec, 18:12`. */
+export function dayTime(time: string): string {
+  return DAY_TIME.format(new Date(time));
+}
+
 /** Returns the time of day for today, else the date. */
 export function clock(time: string): string {
   const isToday = new Date(time).toDateString() === new Date().toDateString();

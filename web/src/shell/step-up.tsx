@@ -53,7 +53,7 @@ function StepUpDialog(props: { done: (isProved: boolean) => void }) {
   return (
     <Dialog
       title="Enter your password"
-      isSmall
+      size="small"
       isAlone
       onClose={() => finish(false)}
       onSubmit={() => void submit()}

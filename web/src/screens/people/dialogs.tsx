@@ -7,37 +7,21 @@ import { Choices, Field } from "../../parts/field.tsx";
 import { Icon } from "../../parts/icon.tsx";
 import { Banner } from "../../parts/states.tsx";
 import { notify } from "../../parts/toast.tsx";
-import { request, toApiError } from "../../shell/api.ts";
-import { date } from "../../shell/format.ts";
-import { isSelf, mayManageRole, roleLabel, ROLES } from "../../shell/roles.ts";
-import type { Invitation, Member, Role } from "../../shell/types.ts";
+import { useAction } from "../../shell/action.ts";
+import { request } from "../../shell/api.ts";
+import { count, date, plural } from "../../shell/format.ts";
+import { useResource } from "../../shell/resource.ts";
+import { describeNewRole, isSelf, mayManageRole, roleLabel, ROLES } from "../../shell/roles.ts";
+import type { ApiKey, Invitation, List, Member, Role } from "../../shell/types.ts";
 
 const CHOICES = () => ROLES.filter((one) => mayManageRole(one.value));
-
-/** Runs an action once at a time, and keeps its error. */
-function useAction(): [boolean, string | null, (action: () => Promise<void>) => void] {
-  const [isBusy, setBusy] = useState(false);
-  const [error, setError] = useState<string | null>(null);
-  const run = (action: () => Promise<void>) => {
-    if (isBusy) return;
-    setBusy(true);
-    setError(null);
-    action().catch((failure: unknown) => {
-      const { message, param } = toApiError(failure);
-      // A cancelled request for the password is no failure.
-      setError(param === "step_up" ? null : message);
-      setBusy(false);
-    });
-  };
-  return [isBusy, error, run];
-}
 
 /** Creates an invitation. */
 export function InviteDialog(props: { onClose: () => void; onInvited: (invitation: Invitation) => void }) {
   const [email, setEmail] = useState("");
   const [fault, setFault] = useState<string | null>(null);
   const [role, setRole] = useState<Role>("member");
-  const [isBusy, error, run] = useAction();
+  const { isBusy, error, run } = useAction();
   const submit = () => {
     if (!/^\S+@\S+$/.test(email.trim())) {
       setFault("Enter an e-mail address, such as jo@example.com.");
@@ -62,7 +46,7 @@ export function InviteDialog(props: { onClose: () => void; onInvited: (invitatio
         </>
       }
     >
-      {error && <Banner kind="failure">{error}</Banner>}
+      {error && <Banner kind="failure">{error.message}</Banner>}
       <Field
         label="E-mail"
         type="email"
@@ -96,7 +80,6 @@ export function InvitationDialog(props: { invitation: Invitation; onClose: () =>
       onClose={props.onClose}
       footer={
         <>
-          <span class="muted t12 grow wideonly">Press Esc twice to close without copying.</span>
           <Button onClick={props.onClose}>Done</Button>
         </>
       }
@@ -122,7 +105,7 @@ export function InvitationDialog(props: { invitation: Invitation; onClose: () =>
 export function RoleDialog(props: { member: Member; onClose: () => void; onChanged: () => void }) {
   const { member } = props;
   const [role, setRole] = useState<Role>(member.role);
-  const [isBusy, error, run] = useAction();
+  const { isBusy, error, run } = useAction();
   const name = member.name || member.email;
   const submit = () => {
     if (role === member.role) {
@@ -131,7 +114,7 @@ export function RoleDialog(props: { member: Member; onClose: () => void; onChang
     }
     run(async () => {
       await request("PATCH", `/members/${member.id}`, { body: { role }, account: true });
-      notify(`${name} is now ${roleLabel(role).toLowerCase()}`);
+      notify(describeNewRole(name, role));
       props.onChanged();
       props.onClose();
     });
@@ -150,24 +133,32 @@ export function RoleDialog(props: { member: Member; onClose: () => void; onChang
         </>
       }
     >
-      {error && <Banner kind="failure">{error}</Banner>}
+      {error && <Banner kind="failure">{error.message}</Banner>}
       {isSelf(member) && role !== member.role && (
-        <Banner kind="warning">This is your own role. You may be unable to take the change back.</Banner>
+        <Banner kind="warning">This is your own role. You may be unable to undo the change.</Banner>
       )}
       <Choices label="Role" value={role} choices={CHOICES()} onChange={setRole} />
     </Dialog>
   );
 }
 
+type KeyChoice = "revoke" | "keep";
+
 /** Removes a member, or withdraws an invitation. */
 export function RemoveDialog(props: { member: Member; onClose: () => void; onRemoved: () => void }) {
   const { member } = props;
-  const [isBusy, error, run] = useAction();
   const isInvitation = member.status !== "active";
+  const keys = useResource(isInvitation ? null : member.id, (signal) =>
+    request<List<ApiKey>>("GET", "/keys", { account: true, signal }),
+  );
+  const [choice, setChoice] = useState<KeyChoice>("revoke");
+  const { isBusy, error, run } = useAction();
+  const created = keys.data?.data.filter((key) => key.created_by === member.id && key.state === "active") ?? [];
   const name = member.name || member.email;
   const submit = () =>
     run(async () => {
-      await request("DELETE", `/members/${member.id}`, { account: true });
+      const query = choice === "keep" ? "?keep_keys=true" : "";
+      await request("DELETE", `/members/${member.id}${query}`, { account: true });
       notify(isInvitation ? `The invitation of ${name} was withdrawn` : `${name} was removed`);
       props.onRemoved();
       props.onClose();
@@ -175,7 +166,7 @@ export function RemoveDialog(props: { member: Member; onClose: () => void; onRem
   return (
     <Dialog
       title={isInvitation ? `Withdraw the invitation of ${name}?` : `Remove ${name}?`}
-      isSmall
+      size="small"
       icon={
         <span class="okring warnring">
           <Icon name="warning" />
@@ -188,18 +179,44 @@ export function RemoveDialog(props: { member: Member; onClose: () => void; onRem
           <Button autoFocus onClick={props.onClose}>
             Cancel
           </Button>
-          <Button kind="danger-fill" type="submit" isBusy={isBusy}>
+          <Button kind="danger-fill" type="submit" isBusy={isBusy || keys.isLoading}>
             {isInvitation ? "Withdraw" : "Remove"}
           </Button>
         </>
       }
     >
-      {error && <Banner kind="failure">{error}</Banner>}
+      {error && <Banner kind="failure">{error.message}</Banner>}
       <p class="muted t14">
         {isInvitation
           ? "The link stops working immediately."
-          : "The person loses access to this account immediately. Other accounts of the person stay."}
+          : "The person loses access to this account immediately. Other accounts of the person are not affected."}
       </p>
+      {keys.error && (
+        <Banner kind="warning">
+          The keys of the account could not be loaded. All keys that this member created will be revoked.
+        </Banner>
+      )}
+      {created.length > 0 && (
+        <Choices
+          label={`${name} created ${plural(created.length, "active key")}`}
+          value={choice}
+          choices={[
+            { value: "revoke", label: "Revoke the keys this member created", note: revocationNote(created) },
+            { value: "keep", label: "Let them work", note: "Owners and admins can manage them." },
+          ]}
+          onChange={setChoice}
+        />
+      )}
     </Dialog>
   );
+}
+
+const NAMED_KEYS = 3;
+
+/** Names the first keys that stop working. */
+function revocationNote(keys: ApiKey[]): string {
+  const names = keys.slice(0, NAMED_KEYS).map((key) => key.name);
+  const rest = keys.length - names.length;
+  const list = rest > 0 ? `${names.join(", ")} and ${count(rest)} more` : names.join(", ");
+  return `Calls with ${list} fail immediately.`;
 }
