@@ -1,14 +1,15 @@
 import { useEffect } from "preact/hooks";
 
 import { Button } from "../../parts/button.tsx";
-import { Code } from "../../parts/code.tsx";
 import { Card, Chip, Meter, Stat, Stats, Status, Table, type Column, type Tone } from "../../parts/data.tsx";
 import { EmptyState, ErrorState, Skeleton, TableSkeleton } from "../../parts/states.tsx";
-import { PUBLIC_API, request } from "../../shell/api.ts";
+import { request } from "../../shell/api.ts";
 import { add, amount, clock, count, date, dateTime, share, toUnits } from "../../shell/format.ts";
 import { Page } from "../../shell/page.tsx";
 import { useResource } from "../../shell/resource.ts";
+import { href } from "../../shell/router.ts";
 import { account } from "../../shell/session.ts";
+import { Snippets } from "../../shell/snippets.tsx";
 import type { AccountUsage, UsageRow } from "../../shell/types.ts";
 import { loadUsage, PERIOD_DAYS, periodQuery, usage } from "../../shell/usage.ts";
 import { CostByDay } from "./chart.tsx";
@@ -176,23 +177,14 @@ function LatestCalls(props: { data: AccountUsage | null }) {
 }
 
 function FirstCall() {
-  const url = `${location.origin}${PUBLIC_API.replace("/console", "")}/chat/completions`;
-  const id = account.value?.id ?? "ID";
-  const lines = [
-    `export TOLLGATE_API_KEY=$(tollgate keys create --account ${id} --name first)`,
-    `curl ${url} \\`,
-    `  -H "Authorization: Bearer $TOLLGATE_API_KEY" \\`,
-    `  -H "Content-Type: application/json" \\`,
-    `  -d '{"model": "sim/chat", "messages": [{"role": "user", "content": "Say hello."}]}'`,
-  ];
   return (
     <div class="in-pad stack g12">
       <h3>No calls yet</h3>
       <p class="muted">
-        Each call appears here with its timing, tokens and exact charge. Run this on the server to create a key and make
-        the first call. <code>sim/chat</code> is the built-in simulator: it needs no provider.
+        Each call appears here with its timing, tokens and exact charge. Create a <a href={href("/keys")}>key</a>, and
+        make the first call with it. <code>sim/chat</code> is the built-in simulator: it needs no provider.
       </p>
-      <Code language="Shell" text={lines.join("\n")} />
+      <Snippets model="sim/chat" />
       <div class="row">
         <Button icon="retry" onClick={() => void loadUsage()}>
           Check again

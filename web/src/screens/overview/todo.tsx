@@ -4,8 +4,9 @@ import { Icon } from "../../parts/icon.tsx";
 import { request } from "../../shell/api.ts";
 import { href } from "../../shell/router.ts";
 import { useResource } from "../../shell/resource.ts";
+import { mayCreateKeys } from "../../shell/roles.ts";
 import { account, role, session } from "../../shell/session.ts";
-import type { AccountUsage, List, Member } from "../../shell/types.ts";
+import type { AccountUsage, ApiKey, List, Member } from "../../shell/types.ts";
 
 /** Name of the account that the first start creates. */
 const FIRST_NAME = "default";
@@ -21,6 +22,9 @@ interface Step {
 export function Todo(props: { usage: AccountUsage | null }) {
   const members = useResource(account.value?.id ?? null, (signal) =>
     request<List<Member>>("GET", "/members", { account: true, signal }),
+  );
+  const keys = useResource(account.value?.id ?? null, (signal) =>
+    request<List<ApiKey>>("GET", "/keys", { account: true, signal }),
   );
   const isAdmin = role.value === "owner" || role.value === "admin";
   const steps: Step[] = [
@@ -40,13 +44,23 @@ export function Todo(props: { usage: AccountUsage | null }) {
       ),
     },
     {
+      label: "Create a key",
+      note: "One for each application.",
+      isDone: (keys.data?.data ?? []).some((key) => key.state === "active"),
+      action: mayCreateKeys() && (
+        <a class="btn sm" href={href("/keys?create=1")}>
+          Create key
+        </a>
+      ),
+    },
+    {
       label: "Make the first call",
-      note: "With a key, from any client.",
+      note: "With the key, from any client.",
       isDone: (props.usage?.totals.requests ?? 0) > 0,
     },
     {
       label: "Invite your team",
-      note: "Everyone gets their own sign-in and role.",
+      note: "Each person has a sign-in and a role.",
       isDone: (members.data?.data.length ?? 0) > 1,
       action: isAdmin && (
         <a class="btn sm" href={href("/people?invite=1")}>
@@ -56,7 +70,7 @@ export function Todo(props: { usage: AccountUsage | null }) {
     },
   ];
   const done = steps.filter((step) => step.isDone).length;
-  if (done === steps.length || !props.usage || !members.data) return null;
+  if (done === steps.length || !props.usage || !members.data || !keys.data) return null;
   return (
     <section class="card">
       <header>
