@@ -15,6 +15,8 @@ const HERE = fileURLToPath(new URL(".", import.meta.url));
 const SCREENSHOTS = join(HERE, "screenshots");
 const BINARY = resolve(process.env.TOLLGATE_BIN ?? join(HERE, "../../target/debug/tollgate"));
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const LISTEN = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+const ACTION_TIMEOUT_MS = 15_000;
 const START_TIMEOUT_MS = 60_000;
 
 export const PASSWORD = "violet harbour 41 lanterns";
@@ -25,33 +27,35 @@ export const PASSWORD = "violet harbour 41 lanterns";
  */
 export async function start(binary = BINARY) {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-web-"));
-  const child = spawn(binary, ["serve", "--listen", "127.0.0.1:0", "--data", join(folder, "data")], {
+  const child = spawn(binary, ["serve", ...LISTEN, "--data", join(folder, "data")], {
     cwd: folder,
+    env: { ...process.env, TOLLGATE_LOG: "error" },
     stdio: ["ignore", "pipe", "inherit"],
   });
   const found = {};
   await new Promise((done, fail) => {
     const timer = setTimeout(() => fail(new Error("the server printed no links")), START_TIMEOUT_MS);
-    child.once("error", fail);
-    child.once("exit", (code) => fail(new Error(`the server ended with code ${code}`)));
+    const end = (result) => {
+      clearTimeout(timer);
+      result();
+    };
+    child.once("error", (error) => end(() => fail(error)));
+    child.once("exit", (code) => end(() => fail(new Error(`the server ended with code ${code}`))));
     createInterface({ input: child.stdout }).on("line", (line) => {
-      found.address ??= /https?:\/\/[^\s/]+/.exec(line)?.[0];
       const link = /^\s*(console|operator)\s+(http\S+#\S+)/.exec(line);
       if (link) found[link[1]] = link[2];
-      if (found.address && found.console && found.operator) {
-        clearTimeout(timer);
-        done();
-      }
+      if (found.console && found.operator) end(done);
     });
   });
   return {
-    address: found.address,
+    // Cookies belong to one host name: the one of the link, which is not an IP address.
+    address: new URL(found.console).origin,
     consoleLink: found.console,
     operatorLink: found.operator,
     async stop() {
       child.removeAllListeners("exit");
       const ended = new Promise((done) => child.once("exit", done));
-      child.kill("SIGTERM");
+      child.kill("SIGINT");
       await ended;
       await rm(folder, { recursive: true, force: true });
     },
@@ -64,6 +68,7 @@ export async function openBrowser() {
   return {
     async page(options = {}) {
       const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce", ...options });
+      context.setDefaultTimeout(ACTION_TIMEOUT_MS);
       const page = await context.newPage();
       page.faults = [];
       page.on("pageerror", (error) => page.faults.push(String(error)));
@@ -111,6 +116,6 @@ export async function becomeOwner(page, server) {
 
 /** Opens the menu of the person, and chooses an item. */
 export async function choosePersonItem(page, item) {
-  await page.getByRole("button", { name: "Jo Okafor" }).click();
+  await page.getByRole("button", { name: "Jo Okafor", exact: true }).click();
   await page.getByRole("menuitem", { name: item }).click();
 }

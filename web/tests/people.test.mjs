@@ -44,7 +44,7 @@ test("an owner invites a person, changes the role and removes the person", async
   await owner.getByRole("menuitem", { name: "Change role" }).click();
   await owner.getByLabel("Member").check();
   await owner.getByRole("button", { name: "Change role" }).click();
-  await owner.getByText("Ana Ruiz is now member").waitFor();
+  await owner.getByText("Ana Ruiz is now a member").waitFor();
   await inspect(owner, "people");
 
   await owner.getByRole("button", { name: "Actions for Ana Ruiz" }).click();
