@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -22,12 +22,13 @@ const START_TIMEOUT_MS = 60_000;
 export const PASSWORD = "violet harbour 41 lanterns";
 
 /**
- * Starts a server with an empty database. Returns its address and the sign-in links of its first
- * start.
+ * Starts a server with an empty database, and the text of a settings file. Returns its address and
+ * the sign-in links of its first start.
  */
-export async function start(binary = BINARY) {
+export async function start(settings = "") {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-web-"));
-  const child = spawn(binary, ["serve", ...LISTEN, "--data", join(folder, "data")], {
+  await writeFile(join(folder, "tollgate.toml"), settings);
+  const child = spawn(BINARY, ["serve", ...LISTEN, "--data", join(folder, "data")], {
     cwd: folder,
     env: { ...process.env, TOLLGATE_LOG: "error" },
     stdio: ["ignore", "pipe", "inherit"],
@@ -84,22 +85,91 @@ export async function openBrowser() {
   };
 }
 
-/** Checks a page with axe in both themes, and writes screenshots. */
-export async function inspect(page, name) {
+const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** Waits until the page has its data and fonts, and all animations have ended. */
+async function settle(page) {
+  await page.waitForFunction(() => !document.querySelector('.skel, [aria-busy="true"]'));
+  await page.evaluate(async () => {
+    await document.fonts.ready;
+    const isFinite = (animation) => animation.effect.getComputedTiming().endTime !== Infinity;
+    const ends = document.getAnimations().filter(isFinite).map((animation) => animation.finished);
+    await Promise.allSettled(ends);
+    const nextFrame = () => new Promise((done) => requestAnimationFrame(done));
+    await nextFrame();
+    await nextFrame();
+  });
+}
+
+/**
+ * Checks a page with axe in both themes, and writes screenshots. With `isPhone`, also checks the
+ * light theme on a phone, where the page must not be wider than the screen.
+ */
+export async function inspect(page, name, { isPhone = false } = {}) {
   await mkdir(SCREENSHOTS, { recursive: true });
-  const source = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
   const session = await page.context().newCDPSession(page);
-  for (const colorScheme of ["light", "dark"]) {
-    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    await page.screenshot({ path: join(SCREENSHOTS, `${name}-${colorScheme}.png`) });
+  const check = async (variant) => {
+    await settle(page);
+    await page.screenshot({ path: join(SCREENSHOTS, `${name}-${variant}.png`) });
     // Scripts of the debugging protocol are not subject to the content security policy.
-    await session.send("Runtime.evaluate", { expression: source });
+    await session.send("Runtime.evaluate", { expression: AXE });
     const { violations } = await page.evaluate(() => globalThis.axe.run());
     const summary = violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(" ")}`);
-    assert.deepEqual(summary, [], `${name}, ${colorScheme}`);
+    assert.deepEqual(summary, [], `${name}, ${variant}`);
+  };
+  for (const colorScheme of ["dark", "light"]) {
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    await check(colorScheme);
+  }
+  if (isPhone) {
+    const size = page.viewportSize();
+    await page.setViewportSize({ width: 390, height: 844 });
+    await check("390");
+    const excess = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.equal(excess, 0, `${name} is wider than a phone`);
+    await page.setViewportSize(size);
   }
   await session.detach();
   assert.deepEqual(page.faults, [], name);
+}
+
+/** Sends a request of the console API in the first account of the person, and returns the body. */
+export async function send(page, method, path, body) {
+  return page.evaluate(
+    async ([method, path, body]) => {
+      const api = async (method, path, account, body) => {
+        const headers = { "x-tollgate-account": account, "content-type": "application/json" };
+        const response = await fetch(`/console/api/v1${path}`, { method, headers, body: JSON.stringify(body) });
+        const reply = await response.json();
+        if (!response.ok) throw new Error(`${method} ${path}: ${reply.error.message}`);
+        return reply;
+      };
+      const { session } = await api("GET", "/session", "-");
+      return api(method, path, session.accounts[0].id, body);
+    },
+    [method, path, body],
+  );
+}
+
+/** Calls the simulator with a key, and returns the status. */
+export async function call(server, key) {
+  const response = await fetch(`${server.address}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: "sim/chat", messages: [{ role: "user", content: "Say hello." }] }),
+  });
+  await response.arrayBuffer();
+  return response.status;
+}
+
+/** Completes a person who was invited. */
+export async function accept(page, link, name, password) {
+  await page.goto(link);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByLabel("Name").fill(name);
+  await page.getByLabel("Password", { exact: true }).fill(password);
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
 }
 
 /** Redeems the link of the first start, and completes the owner. */

@@ -1,6 +1,7 @@
+import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { becomeOwner, inspect, openBrowser, PASSWORD, start } from "./harness.mjs";
+import { accept, becomeOwner, call, inspect, openBrowser, PASSWORD, send, start } from "./harness.mjs";
 
 let server;
 let browser;
@@ -28,12 +29,7 @@ test("an owner invites a person, changes the role and removes the person", async
   await dialog.getByRole("button", { name: "Done" }).click();
 
   const guest = await browser.page();
-  await guest.goto(link);
-  await guest.getByRole("button", { name: "Sign in" }).click();
-  await guest.getByLabel("Name").fill("Ana Ruiz");
-  await guest.getByLabel("Password", { exact: true }).fill(`${PASSWORD} 2`);
-  await guest.getByRole("button", { name: "Continue" }).click();
-  await guest.getByRole("heading", { name: "Overview" }).waitFor();
+  await accept(guest, link, "Ana Ruiz", `${PASSWORD} 2`);
   await guest.getByRole("link", { name: "People" }).click();
   await guest.getByText("Jo Okafor").first().waitFor();
   // A viewer changes nothing.
@@ -47,10 +43,17 @@ test("an owner invites a person, changes the role and removes the person", async
   await owner.getByText("Ana Ruiz is now a member").waitFor();
   await inspect(owner, "people");
 
+  const { key } = await send(guest, "POST", "/keys", { name: "nightly", mode: "test" });
   await owner.getByRole("button", { name: "Actions for Ana Ruiz" }).click();
   await owner.getByRole("menuitem", { name: "Remove" }).click();
-  await owner.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
+  const question = owner.getByRole("dialog", { name: "Remove Ana Ruiz?" });
+  await question.getByText("Calls with nightly fail immediately.").waitFor();
+  assert.ok(await question.getByLabel("Revoke the keys this member created").isChecked());
+  await inspect(owner, "people-remove", { isPhone: true });
+  await question.getByLabel("Let them work").check();
+  await question.getByRole("button", { name: "Remove" }).click();
   await owner.getByText("Ana Ruiz was removed").waitFor();
+  assert.equal(await call(server, key), 200);
   await guest.reload();
   await guest.getByText("Jo Okafor").waitFor({ state: "detached" });
 });
