@@ -12,7 +12,9 @@ const VIEWS = [
 ] as const;
 
 const HEIGHT = 210;
-const LEFT = 40;
+const MIN_LEFT = 40;
+const DIGIT_WIDTH = 6.5;
+const LABEL_GAP = 12;
 const TOP = 8;
 const BASE = 188;
 const MAX_LINES = 4;
@@ -96,7 +98,10 @@ function Bars(props: { days: Day[] }) {
   const top = steps[steps.length - 1] ?? 1;
   const decimals = Math.max(0, -Math.floor(Math.log10((steps[1] ?? 1) + 1e-12)));
   const scale = (BASE - TOP) / top;
-  const slot = (width - LEFT) / props.days.length;
+  const labels = steps.map((step) => step.toFixed(Math.min(decimals, 6)));
+  const longest = Math.max(...labels.map((label) => label.length));
+  const left = Math.max(MIN_LEFT, longest * DIGIT_WIDTH + LABEL_GAP);
+  const slot = (width - left) / props.days.length;
   const bar = Math.max(2, slot * 0.76);
   const every = Math.max(1, Math.ceil(LABEL_WIDTH / slot));
   const heightOf = (day: Day) => share(day.cost, largest) * Number(largest) * scale;
@@ -104,20 +109,20 @@ function Bars(props: { days: Day[] }) {
     <div ref={frame} class="chart">
       {width > 0 && (
         <svg class="chart" viewBox={`0 0 ${width} ${HEIGHT}`} role="img" aria-label={summary(props.days)}>
-          {steps.map((step) => {
+          {steps.map((step, index) => {
             const y = BASE - step * scale;
             return (
               <g key={step}>
-                <line class={step === 0 ? "base" : "grid"} x1={LEFT - 6} x2={width} y1={y} y2={y} />
-                <text x={LEFT - 12} y={y + 4} text-anchor="end">
-                  {step.toFixed(Math.min(decimals, 6))}
+                <line class={step === 0 ? "base" : "grid"} x1={left - 6} x2={width} y1={y} y2={y} />
+                <text x={left - LABEL_GAP} y={y + 4} text-anchor="end">
+                  {labels[index]}
                 </text>
               </g>
             );
           })}
           <g class="bars">
             {props.days.map((day, index) => {
-              const x = LEFT + index * slot;
+              const x = left + index * slot;
               const isCharged = toUnits(day.cost) > 0n;
               const height = isCharged ? Math.max(1, heightOf(day)) : 0;
               return (
@@ -131,7 +136,7 @@ function Bars(props: { days: Day[] }) {
           </g>
           {props.days.map((day, index) =>
             (props.days.length - 1 - index) % every === 0 ? (
-              <text key={day.day} x={LEFT + (index + 0.5) * slot} y={HEIGHT - 5} text-anchor={index === props.days.length - 1 ? "end" : "middle"} dx={index === props.days.length - 1 ? slot / 2 : 0}>
+              <text key={day.day} x={left + (index + 0.5) * slot} y={HEIGHT - 5} text-anchor={index === props.days.length - 1 ? "end" : "middle"} dx={index === props.days.length - 1 ? slot / 2 : 0}>
                 {dayLabel(day.day)}
               </text>
             ) : null,
