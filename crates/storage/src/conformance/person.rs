@@ -282,7 +282,8 @@ pub async fn links_replace_earlier_ones(factory: Factory) {
             assert_eq!(redeem(&storage, attempt).await, RedemptionOutcome::Gone);
         }
     }
-    for number in [1, 2, 3, 14, 15, 16, 17] {
+    // The invitation precedes the link of the same member, which ends it.
+    for number in [14, 1, 2, 3, 15, 16, 17] {
         let attempt = Redemption {
             is_admin: number == 16,
             ..redemption(number)
@@ -358,8 +359,8 @@ pub async fn links_end_with_their_targets(factory: Factory) {
     for (number, is_valid) in [
         (1, false),
         (11, false),
-        (2, true),
         (12, true),
+        (2, true),
         (3, false),
         (13, false),
         (4, true),
@@ -655,7 +656,8 @@ pub async fn concurrent_redemptions_create_one_person(factory: Factory) {
     assert_eq!(memberships.len(), 8);
 }
 
-/// Checks that simultaneous redemptions of different links of an account create one owner.
+/// Checks that simultaneous redemptions of different links of an account create one owner. The
+/// invitation is gone if it comes second.
 pub async fn concurrent_visitors_create_one_owner(factory: Factory) {
     let storage = factory.open().await;
     accounts(&storage, 1).await;
@@ -674,7 +676,9 @@ pub async fn concurrent_visitors_create_one_owner(factory: Factory) {
     let members = members(&storage, 1).await;
     assert_eq!(members.len(), 1);
     let first = SessionOwner::Person(members[0].person.unwrap());
-    assert_eq!(outcomes, [signed_in(1, first), signed_in(2, first)]);
+    assert_eq!(outcomes[0], signed_in(1, first));
+    let possible = [signed_in(2, first), RedemptionOutcome::Gone];
+    assert!(possible.contains(&outcomes[1]), "{:?}", outcomes[1]);
 }
 
 /// Checks that a person receives a name and an address, which its members without an address
