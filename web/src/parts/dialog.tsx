@@ -55,7 +55,7 @@ export function Dialog(props: DialogProps) {
       <div class="body">{props.children}</div>
       <footer>
         {isSecret && (
-          <span class="muted t12 grow" role="status">
+          <span class="muted t12 grow wideonly" role="status">
             {escapes > 0 ? "Press Esc again to close." : "Press Esc twice to close without copying."}
           </span>
         )}

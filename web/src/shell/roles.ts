@@ -3,7 +3,7 @@ import { role, session, account } from "./session.ts";
 import type { ApiKey, Member, Role } from "./types.ts";
 
 export const ROLES: readonly { value: Role; label: string; note: string }[] = [
-  { value: "owner", label: "Owner", note: "Everything. An account always has an owner." },
+  { value: "owner", label: "Owner", note: "All permissions. An account always has an owner." },
   { value: "admin", label: "Admin", note: "All keys, webhooks and alerts, and the people below admins." },
   { value: "billing", label: "Billing", note: "Reads everything but bodies and chats; top-ups, plans and statements." },
   { value: "member", label: "Member", note: "Own keys, playground, chats, jobs and files." },

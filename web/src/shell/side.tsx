@@ -14,7 +14,7 @@ import { setTheme, theme, THEMES } from "./theme.ts";
 import { usage } from "./usage.ts";
 
 export function endSession(): void {
-  signOut().catch((error: unknown) => notifyFailure("Not signed out", error));
+  signOut().catch((error: unknown) => notifyFailure("You were not signed out", error));
 }
 
 function isCurrent(screen: ScreenEntry): boolean {

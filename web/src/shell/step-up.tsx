@@ -66,7 +66,7 @@ function StepUpDialog(props: { done: (isProved: boolean) => void }) {
         </>
       }
     >
-      <p class="muted">This change needs a recent proof of your password. The proof counts for 15 minutes.</p>
+      <p class="muted">This change requires your password. You are not asked again for 15 minutes.</p>
       <input type="email" autocomplete="username" value={session.value?.person.email ?? ""} readOnly hidden />
       <Field
         label="Password"

@@ -75,8 +75,8 @@ export function DetailsDialog(props: DetailsProps) {
       }
     >
       {error && <Banner kind="failure">{error.message}</Banner>}
-      <Facts apiKey={key} creator={props.creator} keys={props.keys} />
-      {mayChange ? (
+      <Facts apiKey={key} creator={props.creator} keys={props.keys} withSettings={!mayChange} />
+      {mayChange && (
         <>
           <hr class="rule" />
           <Field
@@ -93,19 +93,12 @@ export function DetailsDialog(props: DetailsProps) {
           <Choices label="Compatibility" value={compat} choices={COMPAT_LEVELS} onChange={setCompat} />
           <Check label={SYNC.label} note={SYNC.note} value={sync} onChange={setSync} />
         </>
-      ) : (
-        <dl class="kv">
-          <dt>Compatibility</dt>
-          <dd>{COMPAT_LEVELS.find((level) => level.value === key.compat)?.label ?? key.compat}</dd>
-          <dt>Images</dt>
-          <dd>{key.sync ? "Requests wait for them" : "Requests return a job"}</dd>
-        </dl>
       )}
     </Dialog>
   );
 }
 
-function Facts(props: { apiKey: ApiKey; creator: string | undefined; keys: ApiKey[] }) {
+function Facts(props: { apiKey: ApiKey; creator: string | undefined; keys: ApiKey[]; withSettings: boolean }) {
   const { apiKey: key } = props;
   const { tone, label } = statusOf(key);
   const replacement = props.keys.find((one) => one.id === key.replaced_by);
@@ -150,6 +143,14 @@ function Facts(props: { apiKey: ApiKey; creator: string | undefined; keys: ApiKe
           <dd>
             <code>{masked(replaced)}</code> <span class="muted">{statusOf(replaced).label}</span>
           </dd>
+        </>
+      )}
+      {props.withSettings && (
+        <>
+          <dt>Compatibility</dt>
+          <dd>{COMPAT_LEVELS.find((level) => level.value === key.compat)?.label ?? key.compat}</dd>
+          <dt>Images</dt>
+          <dd>{key.sync ? "Requests wait for the images" : "Requests return a job"}</dd>
         </>
       )}
     </dl>

@@ -32,16 +32,17 @@ export function mayRotate(key: ApiKey): boolean {
 export interface KeyStatus {
   tone?: Tone;
   label: string;
+  /** Label for phones. */
+  short?: string;
 }
 
 export function statusOf(key: ApiKey): KeyStatus {
   if (key.state === "revoked") return { label: "Revoked" };
   if (key.state === "expired") return key.replaced_by ? { label: "Replaced" } : { tone: "warn", label: "Expired" };
   if (!key.replaced_by) return { tone: "ok", label: "Active" };
-  return {
-    tone: "warn",
-    label: key.expires_at ? `Replaced, works until ${dayTime(key.expires_at)}` : "Replaced",
-  };
+  if (!key.expires_at) return { tone: "warn", label: "Replaced" };
+  const end = dayTime(key.expires_at);
+  return { tone: "warn", label: `Replaced, works until ${end}`, short: `Works until ${end}` };
 }
 
 /** Returns the number of a field with whole numbers; null if it is outside the range. */

@@ -8,7 +8,7 @@ import { Menu, type MenuItem } from "../../parts/menu.tsx";
 import { EmptyState, ErrorState, Skeleton, TableSkeleton } from "../../parts/states.tsx";
 import { request } from "../../shell/api.ts";
 import { details, loadDetails } from "../../shell/details.ts";
-import { count, date, dateTime } from "../../shell/format.ts";
+import { count, date, dateTime, relative } from "../../shell/format.ts";
 import { Page } from "../../shell/page.tsx";
 import { useResource } from "../../shell/resource.ts";
 import { mayChangeKey, mayCreateKeys } from "../../shell/roles.ts";
@@ -206,10 +206,10 @@ function NameCell(props: { row: ApiKey; onOpen: () => void }) {
         </button>
         {row.mode === "test" && <Chip>Test</Chip>}
       </span>
-      <span class="narrow row g4 muted t12 keyname">
+      <span class="narrow muted t12">
         <code>{masked(row)}</code>
-        {status.label !== "Active" && <span class={`trunc ${status.tone ?? ""}`}>{status.label}</span>}
       </span>
+      {status.label !== "Active" && <span class={`narrow t12 ${status.tone ?? "muted"}`}>{status.short ?? status.label}</span>}
     </>
   );
 }
@@ -224,13 +224,9 @@ function Expiry(props: { row: ApiKey }) {
   const { expires_at: end, state, replaced_by: replacement } = props.row;
   if (!end) return <span class="muted">Never</span>;
   const isSoon = state === "active" && !replacement && Date.parse(end) - Date.now() < SOON_DAYS * DAY_MS;
-  return isSoon ? (
-    <span class="warn">
-      <Time at={end} />
-    </span>
-  ) : (
-    <time class="muted" dateTime={end} title={dateTime(end)}>
-      {date(end)}
+  return (
+    <time class={isSoon ? "warn" : "muted"} dateTime={end} title={dateTime(end)}>
+      {isSoon ? relative(end) : date(end)}
     </time>
   );
 }

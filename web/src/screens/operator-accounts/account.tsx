@@ -19,8 +19,8 @@ const TABS = [
 ] as const;
 
 const LIMITS: readonly { name: LimitName; label: string; unit: string }[] = [
-  { name: "rpm", label: "Requests", unit: "a minute" },
-  { name: "tpm", label: "Tokens", unit: "a minute" },
+  { name: "rpm", label: "Requests", unit: "per minute" },
+  { name: "tpm", label: "Tokens", unit: "per minute" },
   { name: "keys", label: "Keys", unit: "not revoked" },
   { name: "files", label: "Files", unit: "stored" },
   { name: "files_gib", label: "Size of files", unit: "GiB" },

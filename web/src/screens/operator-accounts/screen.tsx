@@ -58,7 +58,7 @@ const COLUMNS: Column<OperatorAccount>[] = [
   },
   { label: "Id", isOptional: true, cell: (account) => <code class="muted">{account.id}</code> },
   {
-    label: "Requests a minute",
+    label: "Requests per minute",
     isNumber: true,
     isOptional: true,
     cell: (account) => (account.rpm == null ? <span class="muted">Default</span> : count(account.rpm)),

@@ -121,7 +121,7 @@ function perCall(data: AccountUsage): string {
   const { requests, cost } = data.totals;
   if (requests === 0) return "No calls yet";
   const average = toUnits(cost) / BigInt(requests);
-  return `${amount(fromUnits(average), 6)} a call on average`;
+  return `${amount(fromUnits(average), 6)} per call on average`;
 }
 
 function fromUnits(units: bigint): string {

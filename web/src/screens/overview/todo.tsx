@@ -18,7 +18,7 @@ interface Step {
   action?: ComponentChildren;
 }
 
-/** The next steps of a new account. */
+/** The first steps with a new account. */
 export function Todo(props: { usage: AccountUsage | null }) {
   const members = useResource(account.value?.id ?? null, (signal) =>
     request<List<Member>>("GET", "/members", { account: true, signal }),
@@ -60,7 +60,7 @@ export function Todo(props: { usage: AccountUsage | null }) {
     },
     {
       label: "Invite your team",
-      note: "Each person has a sign-in and a role.",
+      note: "Each person has a role.",
       isDone: (members.data?.data.length ?? 0) > 1,
       action: isAdmin && (
         <a class="btn sm" href={href("/people?invite=1")}>
@@ -74,7 +74,7 @@ export function Todo(props: { usage: AccountUsage | null }) {
   return (
     <section class="card">
       <header>
-        <h2>Set up your team</h2>
+        <h2>Get started</h2>
         <span class="end muted t12 num">
           {done} of {steps.length}
         </span>

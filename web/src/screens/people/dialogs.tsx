@@ -213,10 +213,12 @@ export function RemoveDialog(props: { member: Member; onClose: () => void; onRem
 
 const NAMED_KEYS = 3;
 
+const LIST = new Intl.ListFormat("en-GB");
+
 /** Names the first keys that stop working. */
 function revocationNote(keys: ApiKey[]): string {
   const names = keys.slice(0, NAMED_KEYS).map((key) => key.name);
   const rest = keys.length - names.length;
-  const list = rest > 0 ? `${names.join(", ")} and ${count(rest)} more` : names.join(", ");
+  const list = LIST.format(rest > 0 ? [...names, `${count(rest)} more`] : names);
   return `Calls with ${list} fail immediately.`;
 }

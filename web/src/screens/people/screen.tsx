@@ -120,7 +120,7 @@ export function Screen() {
         ) : !members.data ? (
           <TableSkeleton columns={["200px", "72px", "80px", "72px"]} />
         ) : rows.length === 0 ? (
-          <EmptyState title={`Nobody matches “${query}”`} action={<Button onClick={() => setQuery("")}>Show all</Button>} />
+          <EmptyState title={`No person matches “${query}”`} action={<Button onClick={() => setQuery("")}>Show all</Button>} />
         ) : (
           <Table caption="People" columns={columns} rows={rows} id={(member) => member.id} size="tall" />
         )}

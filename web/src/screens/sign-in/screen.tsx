@@ -91,7 +91,7 @@ function PasswordPage(props: { link: LinkState; onSignedIn: () => void }) {
         setErrors({ form: `Too many failures for this address. Try again in ${minutes(retryAfter)}.` });
       } else if (param === "password") {
         setErrors({
-          password: "E-mail or password is wrong. After 10 failures, the password is closed for 15 minutes.",
+          password: "E-mail or password is wrong. After 10 failures, the address is locked for 15 minutes.",
         });
       } else {
         setErrors({ form: message });
