@@ -51,6 +51,7 @@ let first;
 
 test("a key is created by keyboard alone, and shown once", async () => {
   await becomeOwner(owner, server);
+  await inspect(owner, "overview-first-call", { isPhone: true });
   const { keyboard } = owner;
   await keyboard.press("Control+k");
   await keyboard.type("create key");
@@ -107,6 +108,7 @@ test("a call with the key appears in the list and in the overview", async () => 
   await owner.getByRole("link", { name: "Overview" }).click();
   const calls = owner.getByRole("table", { name: "Latest calls" });
   await calls.getByRole("cell", { name: "sim/chat" }).waitFor();
+  await inspect(owner, "overview", { isPhone: true });
 });
 
 test("the name and settings of a key change", async () => {
