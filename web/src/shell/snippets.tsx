@@ -6,7 +6,7 @@ import { PUBLIC_API } from "./api.ts";
 import { usage } from "./usage.ts";
 
 /** Text, or text with the class of its colour: comment, keyword, string or variable. */
-type Piece = string | readonly ["c" | "k" | "s" | "v", string];
+type Token = string | readonly ["c" | "k" | "s" | "v", string];
 
 const LANGUAGES = [
   { value: "curl", label: "curl" },
@@ -29,7 +29,7 @@ export function knownChatModel(): string {
   return call?.requested_model ?? SIMULATED_MODEL;
 }
 
-function curl(base: string, model: string, key: string | null): Piece[] {
+function curl(base: string, model: string, key: string | null): Token[] {
   return [
     ...(key ? [] : [["c", `# First: export ${VARIABLE}=sk-…\n`] as const]),
     ["k", "curl"],
@@ -45,7 +45,7 @@ function curl(base: string, model: string, key: string | null): Piece[] {
   ];
 }
 
-function python(base: string, model: string, key: string | null): Piece[] {
+function python(base: string, model: string, key: string | null): Token[] {
   return [
     ["c", "# pip install openai\n"],
     ...(key ? [] : [["k", "import"] as const, " os\n\n"]),
@@ -70,7 +70,7 @@ function python(base: string, model: string, key: string | null): Piece[] {
   ];
 }
 
-function javascript(base: string, model: string, key: string | null): Piece[] {
+function javascript(base: string, model: string, key: string | null): Token[] {
   return [
     ["c", "// npm install openai\n"],
     ["k", "import"],
@@ -106,20 +106,20 @@ const WRITERS: Record<Language, typeof curl> = { curl, python, javascript };
 export function Snippets(props: { model: string; apiKey?: string }) {
   const [language, setLanguage] = useState<Language>("curl");
   const base = location.origin + PUBLIC_API.replace("/console", "");
-  const pieces = WRITERS[language](base, props.model, props.apiKey ?? null);
-  const text = pieces.map((piece) => (typeof piece === "string" ? piece : piece[1])).join("");
+  const tokens = WRITERS[language](base, props.model, props.apiKey ?? null);
+  const text = tokens.map((token) => (typeof token === "string" ? token : token[1])).join("");
   return (
     <Code
       language="First call"
       text={text}
       header={<Segments label="Language" isFlat value={language} options={LANGUAGES} onChange={setLanguage} />}
     >
-      {pieces.map((piece, index) =>
-        typeof piece === "string" ? (
-          piece
+      {tokens.map((token, index) =>
+        typeof token === "string" ? (
+          token
         ) : (
-          <span key={index} class={piece[0]}>
-            {piece[1]}
+          <span key={index} class={token[0]}>
+            {token[1]}
           </span>
         ),
       )}
