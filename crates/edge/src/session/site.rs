@@ -144,8 +144,8 @@ mod tests {
             public_url: Some("http://api.example.com".into()),
             ..Site::default()
         };
-        let cases: [(&Site, &[(&str, &str)], bool, Result<Scheme, &str>); 15] = [
-            (&public, &[("host", "api.example.com")], false, Ok(Https)),
+        for (site, headers, is_forwarded, expected) in [
+            (&public, &[("host", "api.example.com")][..], false, Ok(Https)),
             (&public, &[("host", "API.example.com:443")], false, Ok(Https)),
             (&public, &[("host", "localhost:8080")], false, Ok(LoopbackHttp)),
             (&public, &[("host", "127.0.0.1:8080")], false, Ok(LoopbackHttp)),
@@ -175,9 +175,8 @@ mod tests {
             (&public, &[("host", "jo@api.example.com")], false, Err("host")),
             (&public, &[], false, Err("host")),
             (&plain, &[("host", "api.example.com")], false, Err("scheme")),
-        ];
-        for (site, headers, is_forwarded, expected) in cases {
-            let expected = expected.map_err(str::to_owned);
+        ] {
+            let expected: Result<Scheme, String> = expected.map_err(str::to_owned);
             assert_eq!(scheme(site, headers, is_forwarded), expected, "{headers:?}");
         }
     }
