@@ -95,6 +95,8 @@ function Profile() {
         name="email"
         autocomplete="email"
         value={email}
+        disabled={Boolean(person?.email)}
+        hint={person?.email ? "The address cannot be changed." : undefined}
         error={faults.email ?? null}
         onInput={setEmail}
       />
