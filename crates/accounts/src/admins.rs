@@ -8,7 +8,7 @@ use tollgate_types::id::IdSource;
 use tollgate_types::{AdminId, Clock, Error, ErrorCode};
 
 use crate::keys::KeyError;
-use crate::secret::{Pepper, SecretKey, TokenShape, same_digest};
+use crate::secret::{Pepper, SecretKey, TokenShape, digest_prefix, same_digest};
 
 /// Audit log names of actors that are not administrators.
 const RESERVED: [&str; 2] = ["cli", "settings"];
@@ -51,9 +51,7 @@ impl Admins {
             return Err(KeyError::Invalid);
         }
         let digest = self.pepper.digest(token);
-        let mut prefix = [0; 16];
-        prefix.copy_from_slice(&digest[..16]);
-        let found = self.store.find(prefix).await;
+        let found = self.store.find(digest_prefix(&digest)).await;
         let found = found.map_err(|error| KeyError::Storage(Arc::new(error)))?;
         let genuine = found.filter(|admin| same_digest(&admin.digest, &digest));
         genuine
@@ -86,6 +84,13 @@ impl Admins {
             _ => Error::internal(error),
         })?;
         Ok((admin, secret))
+    }
+
+    /// Returns the administrator with this id; `None` if it does not exist or is revoked.
+    pub async fn active(&self, id: AdminId) -> Result<Option<Admin>, Error> {
+        let admins = self.store.list().await?;
+        let mut active = admins.into_iter().filter(|admin| admin.revoked_at.is_none());
+        Ok(active.find(|admin| admin.id == id))
     }
 
     /// Returns every administrator, including revoked ones.

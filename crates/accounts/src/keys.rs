@@ -19,7 +19,7 @@ use tollgate_storage::{
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Clock, Error, ErrorCode, KeyId, MemberId, Principal, Timestamp};
 
-use crate::secret::{KeyShape, Pepper, SecretKey, same_digest};
+use crate::secret::{KeyShape, Pepper, SecretKey, digest_prefix, same_digest};
 use changes::{Changes, Version};
 
 /// Authenticated caller of a request.
@@ -269,9 +269,7 @@ impl Keys {
         // The version is taken before the read, because the result may lack a change that happens
         // during the read.
         let version = self.changes.version(self.clock.monotonic_micros());
-        let mut prefix = [0; 16];
-        prefix.copy_from_slice(&digest[..16]);
-        match self.store.find(prefix).await {
+        match self.store.find(digest_prefix(&digest)).await {
             Ok(Some(owner)) => Ok(Arc::new(cached(owner, version))),
             Ok(None) => Err(LookupError::Unknown(version)),
             Err(error) => Err(LookupError::Storage(Arc::new(error))),

@@ -230,6 +230,13 @@ impl fmt::Debug for Pepper {
     }
 }
 
+/// Returns the first half of a digest, the key of lookups in storage.
+pub(crate) fn digest_prefix(digest: &KeyDigest) -> [u8; 16] {
+    let mut prefix = [0; 16];
+    prefix.copy_from_slice(&digest[..16]);
+    prefix
+}
+
 /// Compares digests in constant time.
 pub fn same_digest(left: &KeyDigest, right: &KeyDigest) -> bool {
     left.ct_eq(right).into()

@@ -48,11 +48,17 @@ fn of_request(headers: &HeaderMap, authority: Option<&Authority>, is_forwarded: 
     let authority = named.or_else(|| authority.cloned());
     let host = authority.filter(|authority: &Authority| !authority.as_str().contains('@'));
     let host = host.map_or_else(|| "localhost".to_owned(), |host| host.to_string());
-    let scheme = match headers.get("x-forwarded-proto") {
-        Some(scheme) if is_forwarded && scheme.as_bytes().eq_ignore_ascii_case(b"https") => "https",
-        _ => "http",
+    let scheme = match is_https(headers, is_forwarded) {
+        true => "https",
+        false => "http",
     };
     format!("{scheme}://{host}")
+}
+
+/// Whether a trusted proxy reports that it received the request over TLS.
+pub(crate) fn is_https(headers: &HeaderMap, is_forwarded: bool) -> bool {
+    let scheme = headers.get("x-forwarded-proto");
+    is_forwarded && scheme.is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https"))
 }
 
 #[cfg(test)]

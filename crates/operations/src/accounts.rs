@@ -438,7 +438,12 @@ pub(crate) async fn refuse_closed(operations: &Operations, id: AccountId) -> Res
 
 /// Returns an error if the account is suspended.
 pub(crate) async fn refuse_suspended(operations: &Operations, id: AccountId) -> Result<(), Error> {
-    match find(operations, id).await?.state {
+    check_not_suspended(&find(operations, id).await?)
+}
+
+/// Returns an error if the account is suspended: its members can only read it.
+pub fn check_not_suspended(account: &Account) -> Result<(), Error> {
+    match account.state {
         AccountState::Suspended => {
             let message =
                 "The account is suspended and can only be read. Contact the operator of this service.";

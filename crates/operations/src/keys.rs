@@ -119,7 +119,9 @@ impl Operation for ChangeKey {
     }
 
     async fn execute(self, operations: &Operations, actor: &Actor) -> Result<Completed<Self::Reply>, Error> {
-        owned(operations, actor, self.id, self.account).await?;
+        if let Some(account) = self.account {
+            changeable(operations, actor, account, self.id).await?;
+        }
         let compat = read_compat(self.compat.as_deref())?;
         let change = KeyChange {
             name: self.name,
@@ -156,13 +158,9 @@ impl Operation for RotateKey {
             let message = "'overlap_hours' must be from 0 to 720.";
             return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("overlap_hours"));
         }
-        let old = match owned(operations, actor, self.id, Some(self.account)).await? {
-            Some(key) => key,
-            None => find_key(operations, self.account, self.id).await?,
-        };
+        let old = changeable(operations, actor, self.account, self.id).await?;
         let overlap = Duration::from_secs(u64::from(self.overlap_hours) * 60 * 60);
-        let rotated = operations.keys.rotate(&old, overlap, actor.member_id()).await?;
-        let (key, secret) = rotated;
+        let (key, secret) = operations.keys.rotate(&old, overlap, actor.member_id()).await?;
         let view = CreatedKeyView {
             id: key.id,
             key: secret.reveal().to_owned(),
@@ -180,6 +178,23 @@ pub struct RevokeKey {
     pub account: Option<AccountId>,
 }
 
+impl Operation for RevokeKey {
+    const NAME: &'static str = "revoke_key";
+    type Reply = KeyView;
+
+    fn declaration(&self) -> Declaration {
+        of_key("key.revoke", self.id, self.account)
+    }
+
+    async fn execute(self, operations: &Operations, actor: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        if let Some(account) = self.account {
+            changeable(operations, actor, account, self.id).await?;
+        }
+        let key = operations.keys.revoke(self.id).await?;
+        Ok(view_key(operations, &key).await.into())
+    }
+}
+
 /// Declares a change of a key, which members may make on keys of their account.
 fn of_key(action: &'static str, id: KeyId, account: Option<AccountId>) -> Declaration {
     let declared = Declaration::change(action, Permission::Keys).of_object(id);
@@ -189,28 +204,27 @@ fn of_key(action: &'static str, id: KeyId, account: Option<AccountId>) -> Declar
     }
 }
 
-/// Checks that a member may change a key, and returns the key: the member's own keys, or any key of
-/// the account with [`MemberPermission::Manage`]. Returns `None` for other actors.
-async fn owned(
+/// Returns a key of an account that the actor may change; `not_found` if the account does not have
+/// it. Members may change the keys that they have created, or with [`MemberPermission::Manage`] all
+/// of them.
+async fn changeable(
     operations: &Operations,
     actor: &Actor,
+    account: AccountId,
     id: KeyId,
-    account: Option<AccountId>,
-) -> Result<Option<Key>, Error> {
-    let (Authority::Member { id: member, role, .. }, Some(account)) = (actor.authority(), account) else {
-        return Ok(None);
-    };
-    let key = find_key(operations, account, id).await?;
-    if key.created_by != Some(member) {
-        MemberPermission::Manage.check(role)?;
-    }
-    Ok(Some(key))
-}
-
-/// Returns a key of an account; `not_found` if the account does not have it.
-async fn find_key(operations: &Operations, account: AccountId, id: KeyId) -> Result<Key, Error> {
+) -> Result<Key, Error> {
     let keys = operations.keys.list(account).await?;
-    keys.into_iter().find(|key| key.id == id).ok_or_else(no_such_key)
+    let key = keys
+        .into_iter()
+        .find(|key| key.id == id)
+        .ok_or_else(no_such_key)?;
+    match actor.authority() {
+        Authority::Member { id: member, role, .. } if key.created_by != Some(member) => {
+            MemberPermission::Manage.check(role)?;
+        }
+        Authority::Member { .. } | Authority::Operator { .. } => (),
+    }
+    Ok(key)
 }
 
 /// Revokes the keys that a member has created.
@@ -225,21 +239,6 @@ pub(crate) async fn revoke_keys_of(
         }
     }
     Ok(())
-}
-
-impl Operation for RevokeKey {
-    const NAME: &'static str = "revoke_key";
-    type Reply = KeyView;
-
-    fn declaration(&self) -> Declaration {
-        of_key("key.revoke", self.id, self.account)
-    }
-
-    async fn execute(self, operations: &Operations, actor: &Actor) -> Result<Completed<Self::Reply>, Error> {
-        owned(operations, actor, self.id, self.account).await?;
-        let key = operations.keys.revoke(self.id).await?;
-        Ok(view_key(operations, &key).await.into())
-    }
 }
 
 /// Returns the views of an account's keys with their last use.

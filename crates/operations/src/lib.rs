@@ -32,7 +32,7 @@ mod subscriptions;
 pub mod top_ups;
 pub mod view;
 
-pub use accounts::{AccountUpdate, NewLimit};
+pub use accounts::{AccountUpdate, NewLimit, check_not_suspended};
 pub use audited::Actor;
 pub use credits::GrantParams;
 pub use members::SignInTarget;

@@ -265,18 +265,11 @@ impl Operation for CreateSignInLink {
     type Reply = SignInLinkView;
 
     fn declaration(&self) -> Declaration {
+        let declared = Declaration::change("sign_in_link.create", Permission::Admins);
         match &self.target {
-            SignInTarget::Member(id) => {
-                Declaration::change("sign_in_link.create", Permission::Admins).of_object(id)
-            }
-            SignInTarget::Account(id) => {
-                let declared = Declaration::change("sign_in_link.create", Permission::Admins);
-                declared.extending(*id).of_object(id)
-            }
-            SignInTarget::Admin(name) => {
-                let name: String = name.chars().take(64).collect();
-                Declaration::change("sign_in_link.create", Permission::Admins).of_object(name)
-            }
+            SignInTarget::Member(id) => declared.of_object(id),
+            SignInTarget::Account(id) => declared.extending(*id).of_object(id),
+            SignInTarget::Admin(name) => declared.of_object(name.chars().take(64).collect::<String>()),
         }
     }
 

@@ -395,7 +395,7 @@ fn session_gate(
         Some(_) => (
             session::Console::Accounts,
             Site {
-                public_url: config.public_url().map(Arc::from),
+                public_url: config.public_url().and_then(|url| url.parse().ok()),
                 ..Site::default()
             },
         ),
@@ -414,7 +414,7 @@ fn session_gate(
         authenticator: authenticator.cloned(),
         accounts: app_state.storage.accounts.clone(),
         members: app_state.storage.members.clone(),
-        admins: app_state.storage.admins.clone(),
+        admins: app_state.admins.clone(),
         failed: FailedKeys::new(app_state.clock.clone()),
         clock: app_state.clock.clone(),
     }

@@ -15,7 +15,7 @@ use tollgate_types::{AdminId, Error, ErrorCode, LinkId, MemberId, PersonId, Retr
 
 use crate::secret::{RandomToken, same_digest};
 pub use passwords::{MAX_PASSWORD_CHARS, MIN_PASSWORD_CHARS, Passwords};
-pub use sessions::{STEP_UP_LIFETIME, SessionLifetimes, Sessions, Visitor};
+pub use sessions::{STEP_UP_LIFETIME, SessionLifetimes, Sessions, SignedIn, Visitor};
 
 /// Maximum number of wrong passwords for an e-mail address, or from a known browser, per
 /// [`FAILURE_PERIOD`].
@@ -31,15 +31,6 @@ pub struct SignIns {
     /// The sessions that sign-ins create.
     pub sessions: Arc<Sessions>,
     passwords: Passwords,
-}
-
-/// A session that was just created, with the token of its cookie.
-#[derive(Debug)]
-pub struct SignedIn {
-    /// The created session.
-    pub session: Session,
-    /// Token of the session's cookie.
-    pub token: RandomToken,
 }
 
 /// Value of the cookie that marks a browser in which a person has signed in by password. Failed
@@ -114,7 +105,10 @@ impl SignIns {
         }
         // The store replaces the owner of the session.
         let owner = SessionOwner::Admin(AdminId::from_u128(0));
-        let (session, cookie) = self.sessions.prepare(owner, visitor)?;
+        let SignedIn {
+            session,
+            token: cookie,
+        } = self.sessions.prepare(owner, visitor)?;
         let signed_in = visitor.session.as_ref().and_then(|session| match session.owner {
             SessionOwner::Person(person) => Some(person),
             SessionOwner::Admin(_) => None,
@@ -169,8 +163,8 @@ impl SignIns {
             return Err(wrong_password());
         };
         let owner = SessionOwner::Person(person.id);
-        let (session, token) = self.sessions.create(owner, visitor).await?;
-        Ok((SignedIn { session, token }, self.new_device(&email)?))
+        let created = self.sessions.create(owner, visitor).await?;
+        Ok((created, self.new_device(&email)?))
     }
 
     /// Authenticates the person of a session again and replaces the session. Same errors as
@@ -183,8 +177,7 @@ impl SignIns {
     ) -> Result<SignedIn, Error> {
         let counted = self.digest("failures of step-up", &person.id.to_string());
         self.verify(Some(person), counted, password).await?;
-        let (session, token) = self.sessions.renew_proof(session).await?;
-        Ok(SignedIn { session, token })
+        self.sessions.renew_proof(session).await
     }
 
     /// Verifies a password. The attempt counts as a failure before the verification, so that
@@ -237,7 +230,7 @@ impl SignIns {
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Returns a person; `not_found` if it does not exist.
+    /// Returns a person; `None` if it does not exist.
     pub async fn person(&self, id: PersonId) -> Result<Option<Person>, Error> {
         Ok(self.people.get(id).await?)
     }
@@ -284,8 +277,7 @@ impl SignIns {
         self.people
             .set_password(person.id, password, Some(session.id))
             .await?;
-        let (session, token) = self.sessions.renew_proof(session).await?;
-        Ok(SignedIn { session, token })
+        self.sessions.renew_proof(session).await
     }
 }
 
@@ -325,4 +317,36 @@ fn gone() -> Error {
 fn wrong_password() -> Error {
     let message = "The e-mail address or the password is wrong.";
     Error::new(ErrorCode::PermissionDenied, message).with_param("password")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_plain_and_in_small_letters() {
+        assert_eq!(address(" Jo+x@Example.COM ").unwrap(), "jo+x@example.com");
+        let long = format!("{}@example.com", "a".repeat(250));
+        for text in [
+            "",
+            "jo",
+            "@example.com",
+            "jo@",
+            "jo@@example.com",
+            "jo@a@b",
+            "jo @example.com",
+            "jo@example..com",
+            "jo@.com",
+            "<jo@example.com>",
+            "jo\n@example.com",
+            "jö@example.com",
+            &long,
+        ] {
+            assert_eq!(
+                address(text).unwrap_err().param.as_deref(),
+                Some("email"),
+                "{text}"
+            );
+        }
+    }
 }

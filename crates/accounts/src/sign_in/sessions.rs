@@ -7,7 +7,7 @@ use tollgate_storage::{Session, SessionOwner, SessionStore, StorageError};
 use tollgate_types::id::IdSource;
 use tollgate_types::{Clock, Error, ErrorCode, SessionId, Timestamp};
 
-use crate::secret::{Pepper, RandomToken, same_digest};
+use crate::secret::{Pepper, RandomToken, digest_prefix, same_digest};
 
 /// Interval in which [`Session::last_seen_at`] is written.
 const TOUCH_INTERVAL: Duration = Duration::from_secs(60);
@@ -34,6 +34,15 @@ pub struct Visitor {
     pub address: String,
     /// The session that the browser already has. The new session replaces it.
     pub session: Option<Session>,
+}
+
+/// A session that was just created, with the token of its cookie.
+#[derive(Debug)]
+pub struct SignedIn {
+    /// The created session.
+    pub session: Session,
+    /// Token of the session's cookie.
+    pub token: RandomToken,
 }
 
 /// Service that creates, authenticates and ends sessions.
@@ -70,9 +79,7 @@ impl Sessions {
             return Ok(None);
         }
         let digest = self.pepper.digest(cookie);
-        let mut prefix = [0; 16];
-        prefix.copy_from_slice(&digest[..16]);
-        let found = self.store.find(prefix).await?;
+        let found = self.store.find(digest_prefix(&digest)).await?;
         let now = self.clock.now();
         let valid =
             found.filter(|session| same_digest(&session.digest, &digest) && self.is_valid(session, now));
@@ -91,19 +98,15 @@ impl Sessions {
     }
 
     /// Creates a session of this owner, which replaces the visitor's session.
-    pub async fn create(
-        &self,
-        owner: SessionOwner,
-        visitor: &Visitor,
-    ) -> Result<(Session, RandomToken), Error> {
-        let (session, token) = self.prepare(owner, visitor)?;
+    pub async fn create(&self, owner: SessionOwner, visitor: &Visitor) -> Result<SignedIn, Error> {
+        let created = self.prepare(owner, visitor)?;
         let replaced = visitor.session.as_ref().map(|session| session.id);
-        self.store.create(session.clone(), replaced).await?;
-        Ok((session, token))
+        self.store.create(created.session.clone(), replaced).await?;
+        Ok(created)
     }
 
     /// Replaces a session by one with the same expiry whose owner was just authenticated again.
-    pub async fn renew_proof(&self, session: &Session) -> Result<(Session, RandomToken), Error> {
+    pub async fn renew_proof(&self, session: &Session) -> Result<SignedIn, Error> {
         let now = self.clock.now();
         let token = RandomToken::generate()?;
         let renewed = Session {
@@ -114,15 +117,14 @@ impl Sessions {
             ..session.clone()
         };
         self.store.create(renewed.clone(), Some(session.id)).await?;
-        Ok((renewed, token))
+        Ok(SignedIn {
+            session: renewed,
+            token,
+        })
     }
 
     /// Returns a session that is not stored, with the token of its cookie.
-    pub(super) fn prepare(
-        &self,
-        owner: SessionOwner,
-        visitor: &Visitor,
-    ) -> Result<(Session, RandomToken), Error> {
+    pub(super) fn prepare(&self, owner: SessionOwner, visitor: &Visitor) -> Result<SignedIn, Error> {
         let now = self.clock.now();
         let token = RandomToken::generate()?;
         let session = Session {
@@ -136,7 +138,7 @@ impl Sessions {
             client: visitor.client.chars().take(MAX_CLIENT_CHARS).collect(),
             address: visitor.address.clone(),
         };
-        Ok((session, token))
+        Ok(SignedIn { session, token })
     }
 
     /// Whether the owner of the session was authenticated less than [`STEP_UP_LIFETIME`] ago.

@@ -70,10 +70,10 @@ struct SignedInAdmin {
 
 /// Returns the description of a session; `None` if its administrator was revoked.
 async fn described(console: &OperatorConsole, session: &Session) -> Result<Option<AdminSessionBody>, Error> {
-    let admins = console.admins.list().await?;
-    let admin = admins
-        .into_iter()
-        .find(|admin| session.owner == SessionOwner::Admin(admin.id) && admin.revoked_at.is_none());
+    let admin = match session.owner {
+        SessionOwner::Admin(id) => console.admins.active(id).await?,
+        SessionOwner::Person(_) => None,
+    };
     Ok(admin.map(|admin| AdminSessionBody {
         id: session.id,
         admin: SignedInAdmin {
@@ -134,8 +134,8 @@ async fn sign_in_operator_by_token(
         Err(KeyError::Storage(error)) => return Err(Error::internal(error.to_string()).into()),
     };
     let owner = SessionOwner::Admin(admin.id);
-    let (session, token) = gate.sign_ins.sessions.create(owner, &page.visitor).await?;
-    signed_in(&console, &page, &SignedIn { session, token }).await
+    let created = gate.sign_ins.sessions.create(owner, &page.visitor).await?;
+    signed_in(&console, &page, &created).await
 }
 
 /// Redeems a sign-in link of an administrator. A link works once.

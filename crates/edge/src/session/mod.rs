@@ -15,10 +15,10 @@ use http::header::{AUTHORIZATION, COOKIE, SET_COOKIE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate_accounts::sign_in::SignedIn;
-use tollgate_accounts::{Caller, DeviceToken, SignIns, Visitor};
+use tollgate_accounts::{Admins, Caller, DeviceToken, SignIns, Visitor};
 use tollgate_storage::{
-    Account, AccountState, AccountStore, Admin, AdminStore, Budget, Compat, KeyMode, Member, MemberStore,
-    Person, Session, SessionOwner,
+    Account, AccountState, AccountStore, Admin, Budget, Compat, KeyMode, Member, MemberStore, Person,
+    Session, SessionOwner,
 };
 use tollgate_types::{AccountId, Clock, Error, ErrorCode, Principal, RequestId, Timestamp};
 
@@ -65,7 +65,7 @@ pub struct SessionGate {
     /// Members of accounts.
     pub members: Arc<dyn MemberStore>,
     /// Administrators, whose revocation ends their sessions.
-    pub admins: Arc<dyn AdminStore>,
+    pub admins: Arc<Admins>,
     /// Counter of failed sign-ins, which delays clients that try many.
     pub failed: FailedKeys,
     /// The installation's clock.
@@ -206,11 +206,7 @@ impl SessionGate {
         let SessionOwner::Admin(id) = session.owner else {
             return Err(invalid_session().into());
         };
-        let admins = self.admins.list().await.map_err(Error::from)?;
-        let admin = admins
-            .into_iter()
-            .find(|admin| admin.id == id && admin.revoked_at.is_none());
-        let admin = admin.ok_or_else(invalid_session)?;
+        let admin = self.admins.active(id).await?.ok_or_else(invalid_session)?;
         Ok(OperatorSession { page, session, admin })
     }
 }

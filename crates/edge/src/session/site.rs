@@ -6,10 +6,11 @@ use std::sync::Arc;
 use http::header::{HOST, ORIGIN};
 use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderMap, HeaderName, Uri};
+use http::{HeaderName, Uri};
 use tollgate_types::{Error, ErrorCode};
 
 use crate::context::RequestContext;
+use crate::origin;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -17,7 +18,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 #[derive(Clone, Debug, Default)]
 pub struct Site {
     /// Public URL from the settings, such as `https://api.example.com`.
-    pub public_url: Option<Arc<str>>,
+    pub public_url: Option<Uri>,
     /// Further host names, in addition to the loopback.
     pub hosts: Arc<[String]>,
 }
@@ -36,9 +37,8 @@ impl Site {
     /// against DNS rebinding, or if the connection is not encrypted.
     pub fn scheme_of(&self, parts: &Parts, ctx: &RequestContext) -> Result<Scheme, Error> {
         let authority = authority_of(parts).ok_or_else(foreign_host)?;
-        let public = self.public_url.as_deref().and_then(|url| url.parse::<Uri>().ok());
+        let public = self.public_url.as_ref();
         let is_public = public
-            .as_ref()
             .and_then(Uri::host)
             .is_some_and(|host| host.eq_ignore_ascii_case(authority.host()));
         let is_loopback = is_loopback(authority.host());
@@ -49,9 +49,8 @@ impl Site {
         if !is_public && !is_loopback && !is_named {
             return Err(foreign_host());
         }
-        let is_public_https =
-            is_public && public.and_then(|url| Some(url.scheme_str()? == "https")) == Some(true);
-        if is_public_https || is_forwarded_https(&parts.headers, ctx) {
+        let is_public_https = is_public && public.and_then(Uri::scheme_str) == Some("https");
+        if is_public_https || origin::is_https(&parts.headers, ctx.is_forwarded) {
             return Ok(Scheme::Https);
         }
         match is_loopback {
@@ -62,11 +61,6 @@ impl Site {
             }
         }
     }
-}
-
-fn is_forwarded_https(headers: &HeaderMap, ctx: &RequestContext) -> bool {
-    let scheme = headers.get("x-forwarded-proto");
-    ctx.is_forwarded && scheme.is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https"))
 }
 
 /// Returns the authority that a browser requested; `None` if it is missing, ambiguous or malformed.
@@ -137,11 +131,11 @@ mod tests {
     fn hosts_and_schemes() {
         use Scheme::{Https, LoopbackHttp};
         let public = Site {
-            public_url: Some("https://api.example.com".into()),
+            public_url: Some(Uri::from_static("https://api.example.com")),
             hosts: ["gateway.internal".to_owned()].into(),
         };
         let plain = Site {
-            public_url: Some("http://api.example.com".into()),
+            public_url: Some(Uri::from_static("http://api.example.com")),
             ..Site::default()
         };
         for (site, headers, is_forwarded, expected) in [

@@ -18,8 +18,7 @@ use tollgate_edge::session::{
     OperatorSession, SessionCaller, SessionGate, SessionOperator, step_up_required,
 };
 use tollgate_edge::{ApiError, request_layer};
-use tollgate_storage::AccountState;
-use tollgate_types::{Error, ErrorCode};
+use tollgate_operations::check_not_suspended;
 use tollgate_web::Console;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
@@ -134,11 +133,8 @@ async fn admit_member(gate: &SessionGate, request: Request) -> Result<Request, A
     };
     let (session, caller) = gate.caller(&parts).await?;
     access.permission.check(session.member.role)?;
-    if session.account.state == AccountState::Suspended && !parts.method.is_safe() {
-        let message = "The account is suspended and can only be read. Contact the operator of this service.";
-        return Err(ApiError(
-            Error::new(ErrorCode::PermissionDenied, message).with_param("account"),
-        ));
+    if !parts.method.is_safe() {
+        check_not_suspended(&session.account)?;
     }
     if access.needs_proof && !gate.sign_ins.sessions.is_proof_recent(&session.session) {
         return Err(step_up_required().into());

@@ -102,7 +102,7 @@ async fn a_person_signs_in_by_password(storage: Storage) {
     let mut other = Browser::new(scene.client());
     let wrong = other.sign_in(JO, "correct horse batterie").await;
     assert_eq!((wrong.status, &*wrong.error().code), (403, "permission_denied"));
-    let unknown = other.sign_in("nobody@example.com", PASSWORD).await;
+    let unknown = other.sign_in("unknown@example.com", PASSWORD).await;
     assert_eq!(unknown.error().message, wrong.error().message);
     assert_eq!(other.sign_in(" JO@example.com ", PASSWORD).await.status, 200);
     assert!(other.cookies.contains_key("tollgate"));
@@ -159,7 +159,7 @@ async fn an_address_is_locked_after_ten_wrong_passwords() {
     let scene = Scene::start_on(Storage::Postgres, "").await;
     let mut known = owner(&scene.gateway, &scene.account, JO).await;
     assert_eq!(known.sign_in(JO, PASSWORD).await.status, 200);
-    for address in [JO, "nobody@example.com"] {
+    for address in [JO, "unknown@example.com"] {
         let mut stranger = Browser::new(scene.client());
         for attempt in 1..=10 {
             let wrong = stranger.sign_in(address, "a wrong password").await;
