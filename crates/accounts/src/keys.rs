@@ -17,7 +17,9 @@ use tollgate_storage::{
     KeyState, KeyStore, NewKey, Notification, StorageError, StorageErrorKind,
 };
 use tollgate_types::id::IdSource;
-use tollgate_types::{AccountId, Clock, Error, ErrorCode, KeyId, MemberId, Principal, Timestamp};
+use tollgate_types::{
+    AccountId, Clock, Error, ErrorCode, KeyId, KeyRights, MemberId, Principal, Scope, Timestamp,
+};
 
 use crate::secret::{KeyShape, Pepper, SecretKey, digest_prefix, same_digest};
 use changes::{Changes, Version};
@@ -35,10 +37,13 @@ pub struct Caller {
     pub compat: Compat,
     /// Whether image requests wait for the result by default.
     pub sync: bool,
+    /// Models and endpoints that the key may use.
+    pub rights: KeyRights,
 }
 
 impl Caller {
-    /// Returns the caller of a stored job, with the job's key mode and compatibility. `Corrupt` if
+    /// Returns the caller of a stored job, with the job's key mode and compatibility. It may use all
+    /// models, because the rights of the key were checked when the job was accepted. `Corrupt` if
     /// the job has no owner.
     pub async fn of_job(
         accounts: &dyn AccountStore,
@@ -57,6 +62,7 @@ impl Caller {
             mode,
             compat,
             sync: false,
+            rights: KeyRights::default(),
         })
     }
 }
@@ -72,6 +78,8 @@ pub struct KeyParams {
     pub compat: Compat,
     /// Whether image requests wait for the result by default.
     pub sync: bool,
+    /// Models and endpoints that the key may use.
+    pub rights: KeyRights,
     /// Expiry of the key; `None` for a key that never expires.
     pub expires_at: Option<Timestamp>,
     /// Member who creates the key; `None` for an operator.
@@ -86,6 +94,7 @@ impl KeyParams {
             mode: KeyMode::Live,
             compat: Compat::default(),
             sync: false,
+            rights: KeyRights::default(),
             expires_at: None,
             created_by: None,
         }
@@ -107,6 +116,18 @@ impl Caller {
     /// Whether the caller uses a test key, which reaches simulated models only and costs nothing.
     pub fn is_test(&self) -> bool {
         self.mode == KeyMode::Test
+    }
+
+    /// Returns an error if the key lacks the scope of a request.
+    pub fn check_scope(&self, scope: Scope) -> Result<(), Error> {
+        if self.rights.allow_scope(scope) {
+            return Ok(());
+        }
+        let message = format!(
+            "The API key does not have the scope '{}', which this request requires. Add the scope to the key, or use another key.",
+            scope.as_str()
+        );
+        Err(Error::new(ErrorCode::PermissionDenied, message).with_param("scope"))
     }
 
     /// Returns the id of the account that pays.
@@ -317,6 +338,7 @@ impl Keys {
             mode: old.mode,
             compat: old.compat,
             sync: old.sync,
+            rights: old.rights.clone(),
             expires_at: lifetime.map(|lifetime| now.plus(lifetime)),
             created_by,
         };
@@ -357,6 +379,7 @@ impl Keys {
             mode: params.mode,
             compat: params.compat,
             sync: params.sync,
+            rights: params.rights,
             state: KeyState::Active,
             created_at: now,
             expires_at: params.expires_at,
@@ -435,6 +458,7 @@ fn cached(owner: KeyOwner, version: Version) -> CachedKey {
             mode: owner.key.mode,
             compat: owner.key.compat,
             sync: owner.key.sync,
+            rights: owner.key.rights,
         },
     }
 }

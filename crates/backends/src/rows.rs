@@ -19,8 +19,8 @@ use tollgate_storage::{
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
-    AccountId, Credits, HoldId, KeyId, MediaId, MemberId, PriceVersion, Prices, Principal, RequestId,
-    ResponseId, SubscriptionId, Timestamp, Unit, Usage,
+    AccountId, Credits, HoldId, KeyId, KeyRights, MediaId, MemberId, ModelPatterns, PriceVersion, Prices,
+    Principal, RequestId, ResponseId, Scope, Scopes, SubscriptionId, Timestamp, Unit, Usage,
 };
 
 use crate::columns::columns;
@@ -224,7 +224,40 @@ columns! {
         revoked_at: Option<i64>,
         created_by: Option<Vec<u8>>,
         replaced_by: Option<Vec<u8>>,
+        models: Option<String>,
+        scopes: Option<String>,
     }
+}
+
+/// Returns the columns `models` and `scopes` of a key.
+pub(crate) fn rights_columns(rights: &KeyRights) -> (Option<String>, Option<String>) {
+    (
+        rights.models.as_ref().map(models_column),
+        rights.scopes.map(scopes_column),
+    )
+}
+
+/// Returns the column `models` of a key that is limited to some models.
+pub(crate) fn models_column(models: &ModelPatterns) -> String {
+    serde_json::json!(models.as_slice()).to_string()
+}
+
+/// Returns the column `scopes` of a key that is limited to some scopes.
+pub(crate) fn scopes_column(scopes: Scopes) -> String {
+    let names: Vec<&str> = scopes.iter().map(Scope::as_str).collect();
+    serde_json::json!(names).to_string()
+}
+
+/// Returns the rights in the columns of a key. A scope that this version does not know is ignored.
+fn rights_from(models: Option<&str>, scopes: Option<&str>) -> Result<KeyRights> {
+    let list = |text: &str| -> Result<Vec<String>> {
+        serde_json::from_str(text).map_err(|_| corrupt("the rights of a key are not a list"))
+    };
+    let scopes = scopes.map(list).transpose()?;
+    Ok(KeyRights {
+        models: models.map(list).transpose()?.map(ModelPatterns::new),
+        scopes: scopes.map(|names| names.iter().filter_map(|name| Scope::parse(name)).collect()),
+    })
 }
 
 impl TryFrom<KeyColumns> for Key {
@@ -246,6 +279,7 @@ impl TryFrom<KeyColumns> for Key {
             compat: Compat::parse(&columns.compat)
                 .ok_or_else(|| corrupt(format!("unknown key compat '{}'", columns.compat)))?,
             sync: columns.sync != 0,
+            rights: rights_from(columns.models.as_deref(), columns.scopes.as_deref())?,
             state: KeyState::parse(&columns.state)
                 .ok_or_else(|| corrupt(format!("unknown key state '{}'", columns.state)))?,
             created_at: Timestamp::from_micros(columns.created_at),

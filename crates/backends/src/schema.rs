@@ -45,6 +45,7 @@ macro_rules! migrations {
             "0038_member_calls",
             "0039_people",
             "0040_key_rotation",
+            "0041_key_rights",
         )
     };
     ($folder:literal: $($name:literal,)*) => {

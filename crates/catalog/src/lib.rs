@@ -12,6 +12,7 @@ pub mod media;
 pub mod model;
 pub mod snapshot;
 pub mod template;
+mod visible;
 
 pub use load::{
     COMPOSITION, CatalogInput, Discovered, EnabledProvider, LoadError, ModelEntry, PricesEntry, TargetEntry,
@@ -21,3 +22,4 @@ pub use media::{Factor, Media, MediaEntry};
 pub use model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput, Unknown};
 pub use snapshot::{Catalog, NameCollision, Snapshot};
 pub use template::{Template, TemplateEntry, TemplateParams};
+pub use visible::VisibleModels;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRef, FromRequestParts};
-use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName};
 use http::request::Parts;
+use http::{HeaderMap, Method};
 use tollgate_accounts::{Caller, KeyError, Keys, Limiter};
 use tollgate_storage::{Budget, Decision};
 use tollgate_types::{Clock, Error, ErrorCode, Retry};
@@ -16,6 +16,7 @@ use crate::client_dialect;
 use crate::context::{RequestContext, context_of};
 use crate::error::ApiError;
 use crate::failed_keys::FailedKeys;
+use crate::scopes;
 use crate::session::SessionCaller;
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -29,6 +30,22 @@ pub struct Authenticator {
     pub failed_keys: FailedKeys,
 }
 
+/// Method and path of a request, which determine the scope that its key must have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) path: &'a str,
+}
+
+impl<'a> Target<'a> {
+    pub(crate) fn of(parts: &'a Parts) -> Self {
+        Self {
+            method: &parts.method,
+            path: parts.uri.path(),
+        }
+    }
+}
+
 impl Authenticator {
     /// Creates an authenticator that has counted no invalid keys.
     pub fn new(keys: Arc<Keys>, limiter: Arc<Limiter>, clock: Arc<dyn Clock>) -> Self {
@@ -39,9 +56,11 @@ impl Authenticator {
         }
     }
 
-    /// Authenticates the caller, without counting the request.
+    /// Authenticates the caller and checks the scope that the path requires, without counting the
+    /// request.
     pub(crate) async fn caller(
         &self,
+        target: Target<'_>,
         headers: &HeaderMap,
         dialect_key: Option<&[u8]>,
         ctx: &RequestContext,
@@ -52,7 +71,10 @@ impl Authenticator {
             Presented::Unreadable => return Err(self.refuse(ctx).await),
         };
         match self.keys.authenticate(key).await {
-            Ok(caller) => Ok(caller),
+            Ok(caller) => {
+                scopes::check(&caller, target.method, target.path)?;
+                Ok(caller)
+            }
             Err(KeyError::Invalid) => Err(self.refuse(ctx).await),
             Err(KeyError::Storage(error)) => {
                 let message = "The gateway cannot look up keys at the moment. Retry with backoff.";
@@ -82,7 +104,7 @@ impl Authenticator {
             }
             None => {
                 let dialect_key = client_dialect::key_of(&parts.uri, &parts.headers);
-                self.admit_caller(&parts.headers, dialect_key, &ctx, budget)
+                self.admit_caller(Target::of(parts), &parts.headers, dialect_key, &ctx, budget)
                     .await?
             }
         };
@@ -93,12 +115,13 @@ impl Authenticator {
     /// Authenticates the caller and counts the request against the account's budget.
     pub(crate) async fn admit_caller(
         &self,
+        target: Target<'_>,
         headers: &HeaderMap,
         dialect_key: Option<&[u8]>,
         ctx: &RequestContext,
         budget: Budget,
     ) -> Result<Caller, Error> {
-        let caller = self.caller(headers, dialect_key, ctx).await?;
+        let caller = self.caller(target, headers, dialect_key, ctx).await?;
         self.count(&caller, ctx, budget).await?;
         Ok(caller)
     }

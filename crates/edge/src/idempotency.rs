@@ -26,7 +26,7 @@ use tollgate_accounts::{Caller, Vault};
 use tollgate_storage::{Budget, Claim, ClaimOutcome, IdempotencyKeyHash, IdempotencyStore, StorageError};
 use tollgate_types::{AccountId, Clock, Credits, Error, ErrorCode, RequestId, Retry};
 
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, Target};
 use crate::body::{self, MEDIA_BODY};
 use crate::client_dialect;
 use crate::context::{RequestContext, context_of};
@@ -131,7 +131,7 @@ impl Idempotency {
         let dialect_key = client_dialect::key_of(&parts.uri, &parts.headers);
         let caller = self
             .authenticator
-            .caller(&parts.headers, dialect_key, &ctx)
+            .caller(Target::of(&parts), &parts.headers, dialect_key, &ctx)
             .await?;
         let key = key(&parts)?;
         let body = body::read(&parts.headers, body, MEDIA_BODY, ctx.body_grace_period).await?;

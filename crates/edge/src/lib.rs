@@ -22,6 +22,7 @@ pub mod origin;
 pub mod query;
 mod range;
 pub mod request_layer;
+pub mod scopes;
 pub mod session;
 pub mod sse;
 pub mod upload;

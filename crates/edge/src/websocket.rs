@@ -10,7 +10,7 @@ use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgr
 use axum::response::Response;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, Method};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_tungstenite::tungstenite;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use tollgate_storage::Budget;
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Clock, Error, ErrorCode, RequestId, Retry};
 
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, Target};
 use crate::client_dialect::ClientDialect;
 use crate::context::RequestContext;
 use crate::max_cost::MaxCost;
@@ -66,12 +66,13 @@ impl Sessions {
         }
     }
 
-    /// Accepts the caller's handshake and runs `handler` with the session. Returns 403 for a page
+    /// Accepts the caller's handshake on `path` and runs `handler` with the session. Returns 403 for a page
     /// of another origin, and 429 if the account has too many open sessions.
     pub fn open<F>(
         self: &Arc<Self>,
         caller: &Caller,
         ctx: &RequestContext,
+        path: &'static str,
         headers: &HeaderMap,
         upgrade: WebSocketUpgrade,
         handler: impl FnOnce(Session) -> F + Send + 'static,
@@ -96,6 +97,7 @@ impl Sessions {
             running.track_future(handler(Session {
                 socket,
                 sessions,
+                path,
                 headers,
                 peer,
                 max_cost,
@@ -161,6 +163,8 @@ impl Drop for SessionSlot {
 pub struct Session {
     socket: WebSocket,
     sessions: Arc<Sessions>,
+    /// Path of the handshake.
+    path: &'static str,
     headers: HeaderMap,
     peer: IpAddr,
     /// Cost limit of each turn.
@@ -256,8 +260,12 @@ impl Session {
                 started: Err(never),
             };
         };
+        let target = Target {
+            method: &Method::GET,
+            path: self.path,
+        };
         let started = authenticator
-            .admit_caller(&self.headers, None, &ctx, Budget::Work)
+            .admit_caller(target, &self.headers, None, &ctx, Budget::Work)
             .await;
         Turn {
             id,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tollgate_accounts::Caller;
 use tollgate_billing::{Demand, Hold};
-use tollgate_catalog::{Model, ModelKind, Template};
+use tollgate_catalog::{Model, ModelKind, Template, VisibleModels};
 use tollgate_edge::RequestContext;
 use tollgate_pipeline::{CallRequest, Routed};
 use tollgate_types::{Error, ErrorCode};
@@ -103,13 +103,10 @@ impl<'a> Submission<'a> {
     /// model.
     pub(crate) fn default_model(&self, template: Option<&Template>, kind: ModelKind) -> Option<Arc<str>> {
         let snapshot = self.state.media_jobs.pipeline.catalog.current();
-        let visible = match self.caller.is_test() {
-            true => snapshot.for_tests(),
-            false => &snapshot,
-        };
+        let visible = VisibleModels::new(&snapshot, self.caller.is_test(), &self.caller.rights);
         let found = match template {
             Some(template) => visible.recommended(template),
-            None => visible.default_model(kind),
+            None => visible.default_model(kind).cloned(),
         };
         found.map(|model| model.id.clone())
     }

@@ -11,6 +11,7 @@ use tollgate_types::{AccountId, Error, ErrorCode, KeyId, MemberId};
 use crate::accounts::find;
 use crate::audited::Authority;
 use crate::credits::in_days;
+use crate::key_rights::{self, Selection};
 use crate::operation::{Completed, Declaration, Operation};
 use crate::permission::{MemberPermission, Permission};
 use crate::view::{CreatedKeyView, KeyView};
@@ -37,6 +38,16 @@ pub struct CreateKey {
     /// Whether image requests wait for the images by default, instead of returning a job.
     #[serde(default)]
     pub sync: bool,
+    /// Models that the key may use.
+    #[serde(default = "all")]
+    pub models: Selection,
+    /// Scopes of the key.
+    #[serde(default = "all")]
+    pub scopes: Selection,
+}
+
+fn all() -> Selection {
+    Selection::All
 }
 
 impl Operation for CreateKey {
@@ -59,6 +70,7 @@ impl Operation for CreateKey {
             mode,
             compat: read_compat(self.compat.as_deref())?.unwrap_or_default(),
             sync: self.sync,
+            rights: key_rights::read(operations, actor, self.models, self.scopes)?,
             expires_at: expires_at.transpose()?,
             created_by: actor.member_id(),
         };
@@ -108,6 +120,12 @@ pub struct ChangeKey {
     pub compat: Option<String>,
     /// Whether image requests wait for the images by default.
     pub sync: Option<bool>,
+    /// Models that the key may use.
+    #[serde(default)]
+    pub models: Option<Selection>,
+    /// Scopes of the key.
+    #[serde(default)]
+    pub scopes: Option<Selection>,
 }
 
 impl Operation for ChangeKey {
@@ -123,10 +141,16 @@ impl Operation for ChangeKey {
             changeable(operations, actor, account, self.id).await?;
         }
         let compat = read_compat(self.compat.as_deref())?;
+        let models = self
+            .models
+            .map(|models| key_rights::read_models(operations, models));
+        let scopes = self.scopes.map(|scopes| key_rights::read_scopes(actor, scopes));
         let change = KeyChange {
             name: self.name,
             compat,
             sync: self.sync,
+            models: models.transpose()?,
+            scopes: scopes.transpose()?,
         };
         let key = operations.keys.change(self.id, change).await?;
         Ok(view_key(operations, &key).await.into())

@@ -294,6 +294,12 @@ pub struct KeyView {
     /// Whether image requests wait for the images by default, instead of returning a job.
     #[serde(default)]
     pub sync: bool,
+    /// Ids of the models that the key may use, and patterns such as `acme/*`; null for all models.
+    #[serde(default)]
+    pub models: Option<Vec<String>>,
+    /// Scopes of the key, such as `text`; null for all scopes.
+    #[serde(default)]
+    pub scopes: Option<Vec<String>>,
     /// `active`, `expired` or `revoked`. A revoked key that also expired is `revoked`.
     pub state: String,
     /// Id of the member who created the key in the console; null for other keys.
@@ -332,6 +338,15 @@ impl KeyView {
             compat: key.compat.as_str().to_owned(),
             mode: key.mode.as_str().to_owned(),
             sync: key.sync,
+            models: key
+                .rights
+                .models
+                .as_ref()
+                .map(|models| models.as_slice().to_vec()),
+            scopes: key
+                .rights
+                .scopes
+                .map(|scopes| scopes.iter().map(|scope| scope.as_str().to_owned()).collect()),
             state: state.to_owned(),
             created_by: key.created_by,
             replaced_by: key.replaced_by,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tollgate_accounts::Caller;
-use tollgate_catalog::{Candidate, Model};
+use tollgate_catalog::{Candidate, Model, VisibleModels};
 use tollgate_types::adaptation::Adaptation;
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, ErrorCode, Format};
@@ -257,12 +257,10 @@ impl Pipeline {
     /// Resolves a model name or alias for this caller. Test keys can call only simulated models.
     pub fn route(&self, caller: &Caller, name: &str) -> Result<Routed, Error> {
         let snapshot = self.catalog.current();
-        let found = match caller.is_test() {
-            true => snapshot.for_tests().resolve(name),
-            false => snapshot.resolve(name),
-        };
-        let Some(model) = found else {
+        let visible = VisibleModels::new(&snapshot, caller.is_test(), &caller.rights);
+        let Some(model) = visible.resolve(name) else {
             return Err(match snapshot.resolve(name) {
+                Some(model) if !caller.rights.allow_model(&model.id) => not_allowed(name),
                 Some(_) => not_for_tests(name),
                 None => model_not_found(name),
             });
@@ -337,6 +335,13 @@ fn not_for_tests(name: &str) -> Error {
     let message = format!(
         "'{shown}' is not a simulated model. Test keys call only simulated models, such as 'sim/chat'. Use a live key."
     );
+    Error::new(ErrorCode::ModelNotFound, message).with_param("model")
+}
+
+fn not_allowed(name: &str) -> Error {
+    let shown: String = name.chars().take(120).collect();
+    let message =
+        format!("The API key may not use the model '{shown}'. GET /v1/models lists the models of the key.");
     Error::new(ErrorCode::ModelNotFound, message).with_param("model")
 }
 

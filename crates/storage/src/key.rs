@@ -1,7 +1,7 @@
 //! API keys. Only a keyed digest of a key is stored.
 
 use async_trait::async_trait;
-use tollgate_types::{AccountId, KeyId, MemberId, Timestamp};
+use tollgate_types::{AccountId, KeyId, KeyRights, MemberId, ModelPatterns, Scopes, Timestamp};
 
 use crate::Result;
 use crate::account::Account;
@@ -28,6 +28,8 @@ pub struct Key {
     pub compat: Compat,
     /// Whether image requests wait for their result, unless the request specifies otherwise.
     pub sync: bool,
+    /// Models and endpoints that the key may use.
+    pub rights: KeyRights,
     /// Whether the key is active or revoked. Expiry is not a state; see [`Key::expires_at`].
     pub state: KeyState,
     /// Time when the key was created.
@@ -147,6 +149,10 @@ pub struct KeyChange {
     pub compat: Option<Compat>,
     /// New value of [`Key::sync`].
     pub sync: Option<bool>,
+    /// New value of [`KeyRights::models`]; `Some(None)` allows all models.
+    pub models: Option<Option<ModelPatterns>>,
+    /// New value of [`KeyRights::scopes`]; `Some(None)` allows all scopes.
+    pub scopes: Option<Option<Scopes>>,
 }
 
 /// A key to be stored, with the quota of its account.

@@ -17,7 +17,7 @@ use super::lot::transact;
 use super::pool::Pool;
 use super::rows;
 use super::subscription::execute;
-use crate::rows::KeyColumns;
+use crate::rows::{KeyColumns, models_column, rights_columns, scopes_column};
 
 pub(super) struct Keys(pub(super) Arc<Pool>);
 
@@ -90,14 +90,19 @@ impl KeyStore for Keys {
 
     async fn change(&self, id: KeyId, change: KeyChange) -> Result<Key> {
         let statement = sqlx::query(
-            "UPDATE api_key SET compat = COALESCE($2, compat), sync = COALESCE($3, sync), name = COALESCE($4, name)
+            "UPDATE api_key SET compat = COALESCE($2, compat), sync = COALESCE($3, sync), name = COALESCE($4, name),
+                models = CASE WHEN $5 THEN $6 ELSE models END, scopes = CASE WHEN $7 THEN $8 ELSE scopes END
             WHERE id = $1 RETURNING *",
         );
         let statement = statement
             .bind(id.as_u128().to_be_bytes())
             .bind(change.compat.map(Compat::as_str))
             .bind(change.sync.map(i64::from))
-            .bind(change.name);
+            .bind(change.name)
+            .bind(change.models.is_some())
+            .bind(change.models.flatten().as_ref().map(models_column))
+            .bind(change.scopes.is_some())
+            .bind(change.scopes.flatten().map(scopes_column));
         let row = self.0.optional(statement).await?;
         rows::whole::<KeyColumns, _>(&row.ok_or_else(|| StorageError::not_found(id))?)
     }
@@ -144,10 +149,11 @@ async fn create(connection: &mut PgConnection, new: NewKey) -> sqlx::Result<Crea
 }
 
 fn insert(key: &Key) -> Query<'static, Postgres, PgArguments> {
+    let (models, scopes) = rights_columns(&key.rights);
     let insert = sqlx::query(
         "INSERT INTO api_key (id, account_id, name, digest, digest_prefix, last4, mode, compat, sync, state,
-            created_at, expires_at, revoked_at, created_by, replaced_by)
-        VALUES ($1, $2, $3, $4, substr($4, 1, 16), $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+            created_at, expires_at, revoked_at, created_by, replaced_by, models, scopes)
+        VALUES ($1, $2, $3, $4, substr($4, 1, 16), $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
     );
     insert
         .bind(key.id.as_u128().to_be_bytes())
@@ -164,6 +170,8 @@ fn insert(key: &Key) -> Query<'static, Postgres, PgArguments> {
         .bind(key.revoked_at.map(Timestamp::as_micros))
         .bind(key.created_by.map(|id| id.as_u128().to_be_bytes()))
         .bind(key.replaced_by.map(|id| id.as_u128().to_be_bytes()))
+        .bind(models)
+        .bind(scopes)
 }
 
 /// Replaces a key. The account's lock prevents concurrent rotations and creations, the key's lock

@@ -9,19 +9,22 @@ use tollgate_types::{AccountId, KeyId, Timestamp};
 
 use super::Sqlite;
 use super::account::{self, conflict};
-use crate::rows::{KeyColumns, corrupt, id_bytes, storage_error};
+use crate::rows::{
+    KeyColumns, corrupt, id_bytes, models_column, rights_columns, scopes_column, storage_error,
+};
 
 const COUNT: &str =
     "SELECT COUNT(*) FROM api_key WHERE account_id = $1 AND state = 'active' AND replaced_by IS NULL";
 const CREATE: &str = "INSERT INTO api_key (id, account_id, name, digest, digest_prefix, last4, mode, compat, sync, \
-    state, created_at, expires_at, revoked_at, created_by, replaced_by) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+    state, created_at, expires_at, revoked_at, created_by, replaced_by, models, scopes) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
 const FIND: &str = "SELECT * FROM api_key WHERE digest_prefix = $1";
 const LIST: &str = "SELECT * FROM api_key WHERE account_id = $1 ORDER BY id";
 const REVOKE: &str = "UPDATE api_key SET state = 'revoked', revoked_at = coalesce(revoked_at, $2) WHERE id = $1 \
     RETURNING *";
 const CHANGE: &str = "UPDATE api_key SET compat = coalesce($2, compat), sync = coalesce($3, sync), \
-    name = coalesce($4, name) WHERE id = $1 RETURNING *";
+    name = coalesce($4, name), models = CASE $5 WHEN 1 THEN $6 ELSE models END, \
+    scopes = CASE $7 WHEN 1 THEN $8 ELSE scopes END WHERE id = $1 RETURNING *";
 const REPLACE: &str = "UPDATE api_key SET replaced_by = $2, expires_at = min(coalesce(expires_at, $3), $3) \
     WHERE id = $1 RETURNING *";
 const REVOKE_REPLACED: &str = "UPDATE api_key SET state = 'revoked', revoked_at = $3 \
@@ -82,6 +85,7 @@ async fn create(connection: &mut SqliteConnection, NewKey { key, quota }: NewKey
 }
 
 async fn insert(connection: &mut SqliteConnection, key: Key) -> Result<()> {
+    let (models, scopes) = rights_columns(&key.rights);
     let insert = sqlx::query(CREATE)
         .bind(id_bytes(key.id.as_u128()))
         .bind(id_bytes(key.account.as_u128()))
@@ -97,7 +101,9 @@ async fn insert(connection: &mut SqliteConnection, key: Key) -> Result<()> {
         .bind(key.expires_at.map(Timestamp::as_micros))
         .bind(key.revoked_at.map(Timestamp::as_micros))
         .bind(key.created_by.map(|id| id_bytes(id.as_u128())))
-        .bind(key.replaced_by.map(|id| id_bytes(id.as_u128())));
+        .bind(key.replaced_by.map(|id| id_bytes(id.as_u128())))
+        .bind(models)
+        .bind(scopes);
     insert.execute(connection).await.map_err(storage_error)?;
     Ok(())
 }
@@ -131,6 +137,10 @@ async fn change(connection: &mut SqliteConnection, id: KeyId, change: KeyChange)
         .bind(change.compat.map(Compat::as_str))
         .bind(change.sync.map(i64::from))
         .bind(change.name)
+        .bind(i64::from(change.models.is_some()))
+        .bind(change.models.flatten().as_ref().map(models_column))
+        .bind(i64::from(change.scopes.is_some()))
+        .bind(change.scopes.flatten().map(scopes_column))
         .fetch_optional(connection)
         .await
         .map_err(storage_error)?;

@@ -10,7 +10,7 @@ use tollgate_storage::{
     KeyChange, KeyMode, KeyRotation, KeyState, NewJob, NewJobEvent, NewKey, Notification, NotificationReader,
     Storage,
 };
-use tollgate_types::{AccountId, JobId, JobStatus, KeyId, StepState, Timestamp, WorkerId};
+use tollgate_types::{AccountId, JobId, JobStatus, KeyId, KeyRights, StepState, Timestamp, WorkerId};
 
 use crate::database::TestDatabase;
 use crate::nodes::{ACCOUNT, hold, one_account, settlement};
@@ -27,6 +27,7 @@ fn new_key(number: u8) -> NewKey {
         mode: KeyMode::Live,
         compat: Compat::Strict,
         sync: false,
+        rights: KeyRights::default(),
         state: KeyState::Active,
         created_at: NOW,
         expires_at: None,

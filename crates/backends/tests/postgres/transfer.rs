@@ -56,11 +56,11 @@ const EDGES: &str = r#"
         (x'01000000000000000000000000000000', char(9, 13, 10) || '\N\.\\"é🦀', '', NULL, -1, -9223372036854775808),
         (x'ff000000000000000000000000000000', '', 'active', 9223372036854775807, 0, 0);
     INSERT INTO api_key (id, account_id, name, digest, digest_prefix, last4, mode, compat, sync, state, created_at,
-        expires_at, revoked_at, created_by, replaced_by) VALUES
+        expires_at, revoked_at, created_by, replaced_by, models, scopes) VALUES
         (x'01', x'ff000000000000000000000000000000', 'é', x'01ff', x'01', '', 'live', 'strict', 0, 'active', -1,
-            -9223372036854775808, NULL, x'ff00', x'02'),
+            -9223372036854775808, NULL, x'ff00', x'02', '["é/*"]', '[]'),
         (x'02', x'ff000000000000000000000000000000', '', x'02ff', x'02', 'wxyz', 'test', 'lenient', 1, 'revoked', 0, NULL,
-            9223372036854775807, NULL, NULL);
+            9223372036854775807, NULL, NULL, NULL, NULL);
     INSERT INTO price_version (version, model, prices, created_at)
         VALUES (-9223372036854775808, '', '{}', 9223372036854775807);
     INSERT INTO response (id, account_id, previous_id, created_at, expires_at, content)

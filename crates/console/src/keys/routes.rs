@@ -7,7 +7,7 @@ use tollgate_edge::object_body::{Members, ObjectBody, Read};
 use tollgate_edge::session::MemberSession;
 use tollgate_edge::{ApiError, ErrorBody};
 use tollgate_operations::view::{CreatedKeyView, KeyView};
-use tollgate_operations::{ChangeKey, CreateKey, ListKeys, RevokeKey, RotateKey};
+use tollgate_operations::{ChangeKey, CreateKey, ListKeys, RevokeKey, RotateKey, Selection};
 use tollgate_storage::{Compat, KeyMode};
 use tollgate_types::Error;
 use utoipa::ToSchema;
@@ -17,6 +17,8 @@ use utoipa_axum::routes;
 use crate::ConsoleApi;
 
 const COMPAT: &str = "'strict', 'standard' or 'lenient'";
+const MODELS: &str = "an array of model ids and patterns such as 'acme/*', or null for all models";
+const SCOPES: &str = "an array of scopes, or null for all scopes";
 
 /// Returns the routes of API keys.
 pub fn routes() -> OpenApiRouter<ConsoleApi> {
@@ -56,6 +58,13 @@ struct NewKey {
     mode: Option<KeyMode>,
     /// Whether image requests wait for the images by default instead of returning a job.
     sync: Option<bool>,
+    /// Models that the key may use, 1 to 100: ids such as `acme/large`, and patterns such as
+    /// `acme/*`. All models if omitted or null.
+    models: Option<Vec<String>>,
+    /// Scopes of the key: `text`, `embeddings`, `images`, `video`, `audio`, `decisions`, `research`,
+    /// `realtime`, `files`, `batches`, `gpu`, `agents`, `account` and `webhooks`. All scopes if
+    /// omitted or null; `webhooks` requires the role `admin`.
+    scopes: Option<Vec<String>>,
 }
 
 impl Read for NewKey {
@@ -66,6 +75,8 @@ impl Read for NewKey {
             compat: members.word("compat", COMPAT, Compat::parse)?,
             mode: members.word("mode", "'live' or 'test'", KeyMode::parse)?,
             sync: members.optional("sync", "true or false")?,
+            models: members.optional("models", MODELS)?,
+            scopes: members.optional("scopes", SCOPES)?,
         })
     }
 }
@@ -88,6 +99,8 @@ async fn create_key(
         compat: new.compat.map(|compat| compat.as_str().to_owned()),
         test: new.mode == Some(KeyMode::Test),
         sync: new.sync == Some(true),
+        models: new.models.into(),
+        scopes: new.scopes.into(),
     };
     console.perform(&session, command).await
 }
@@ -102,6 +115,12 @@ struct KeyPatch {
     compat: Option<Compat>,
     /// Whether image requests wait for the images by default instead of returning a job.
     sync: Option<bool>,
+    /// Models that the key may use, as at its creation; null for all.
+    #[schema(value_type = Option<Vec<String>>)]
+    models: Option<Option<Vec<String>>>,
+    /// Scopes of the key, as at its creation; null for all.
+    #[schema(value_type = Option<Vec<String>>)]
+    scopes: Option<Option<Vec<String>>>,
 }
 
 impl Read for KeyPatch {
@@ -110,6 +129,8 @@ impl Read for KeyPatch {
             name: members.optional("name", "a string of 1 to 100 characters")?,
             compat: members.word("compat", COMPAT, Compat::parse)?,
             sync: members.optional("sync", "true or false")?,
+            models: members.nullable("models", MODELS)?,
+            scopes: members.nullable("scopes", SCOPES)?,
         })
     }
 }
@@ -133,6 +154,8 @@ async fn change_key(
         name: patch.name,
         compat: patch.compat.map(|compat| compat.as_str().to_owned()),
         sync: patch.sync,
+        models: patch.models.map(Selection::from),
+        scopes: patch.scopes.map(Selection::from),
     };
     console.perform(&session, command).await
 }

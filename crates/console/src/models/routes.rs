@@ -9,7 +9,7 @@ use axum::http::header::ALLOW;
 use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
 use tollgate_accounts::Caller;
-use tollgate_catalog::{Catalog, Snapshot};
+use tollgate_catalog::{Catalog, Snapshot, VisibleModels};
 use tollgate_edge::context::Context;
 use tollgate_edge::{
     Action, ApiError, ClientDialect, ControlCaller, ErrorBody, RequestContext, request_layer,
@@ -96,16 +96,13 @@ async fn list_content_models(
 }
 
 /// Returns the models that the caller can use.
-fn visible<'a>(catalog: &'a Snapshot, caller: &Caller) -> &'a Snapshot {
-    match caller.is_test() {
-        true => catalog.for_tests(),
-        false => catalog,
-    }
+fn visible<'a>(catalog: &'a Snapshot, caller: &'a Caller) -> VisibleModels<'a> {
+    VisibleModels::new(catalog, caller.is_test(), &caller.rights)
 }
 
 fn records(catalog: &Catalog, caller: &Caller) -> Vec<ModelRecord> {
     let catalog = catalog.current();
-    let models = visible(&catalog, caller).models().iter();
+    let models = visible(&catalog, caller).models();
     models.map(|model| ModelRecord::from(&**model)).collect()
 }
 

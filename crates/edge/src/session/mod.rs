@@ -20,7 +20,7 @@ use tollgate_storage::{
     Account, AccountState, AccountStore, Admin, Budget, Compat, KeyMode, Member, MemberStore, Person,
     Session, SessionOwner,
 };
-use tollgate_types::{AccountId, Clock, Error, ErrorCode, Principal, RequestId, Timestamp};
+use tollgate_types::{AccountId, Clock, Error, ErrorCode, KeyRights, Principal, RequestId, Timestamp};
 
 use crate::auth::Authenticator;
 use crate::context::{RequestContext, context_of};
@@ -266,6 +266,7 @@ impl MemberSession {
             mode: KeyMode::Live,
             compat: Compat::default(),
             sync: false,
+            rights: KeyRights::default(),
         }
     }
 }

@@ -13,7 +13,7 @@ use tollgate_edge::RequestContext;
 use tollgate_formats::anthropic_messages::{Betas, Version};
 use tollgate_pipeline::{CallRequest, Pipeline, ProviderBatches, Routed};
 use tollgate_storage::Job;
-use tollgate_types::{Credits, Error, ErrorCode, Prices};
+use tollgate_types::{Credits, Error, ErrorCode, Prices, Scope};
 
 use crate::admission::{admit, line_bound};
 use crate::{chat_completions, embeddings, messages};
@@ -42,6 +42,14 @@ impl Endpoint {
             Endpoint::Chat => "/v1/chat/completions",
             Endpoint::Embeddings => "/v1/embeddings",
             Endpoint::Messages => "/v1/messages",
+        }
+    }
+
+    /// Returns the scope that a key needs for requests to the endpoint.
+    pub(super) const fn scope(self) -> Scope {
+        match self {
+            Endpoint::Chat | Endpoint::Messages => Scope::Text,
+            Endpoint::Embeddings => Scope::Embeddings,
         }
     }
 

@@ -51,6 +51,7 @@ pub(super) async fn create(
     body: Bytes,
 ) -> Result<Batch, Error> {
     let params = read::create(&body)?;
+    caller.check_scope(params.endpoint.scope())?;
     let account = caller.account_id();
     let file = batches
         .files

@@ -129,9 +129,14 @@ async fn open_response_session(
         return Ok(response);
     };
     let sessions = inference.sessions.clone();
-    let opened = sessions.open(&caller, &ctx, &headers, upgrade, move |session| {
-        socket::run_session(session, inference)
-    });
+    let opened = sessions.open(
+        &caller,
+        &ctx,
+        "/v1/responses",
+        &headers,
+        upgrade,
+        move |session| socket::run_session(session, inference),
+    );
     Ok(opened?)
 }
 

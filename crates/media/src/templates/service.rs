@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_accounts::Caller;
-use tollgate_catalog::{Model, ModelKind, Snapshot, Template};
+use tollgate_catalog::{Model, ModelKind, Template, VisibleModels};
 use tollgate_types::{Error, ErrorCode};
 
 use super::preview::Preview;
@@ -19,10 +19,7 @@ pub(super) fn list(
     category: Option<&str>,
 ) -> TemplateList {
     let snapshot = state.media_jobs.pipeline.catalog.current();
-    let visible = match caller.is_test() {
-        true => snapshot.for_tests(),
-        false => &snapshot,
-    };
+    let visible = VisibleModels::new(&snapshot, caller.is_test(), &caller.rights);
     let wanted = |template: &&Arc<Template>| {
         kind.is_none_or(|kind| template.kind == kind)
             && category.is_none_or(|category| template.category == category)
@@ -34,9 +31,9 @@ pub(super) fn list(
     }
 }
 
-fn record(visible: &Snapshot, origin: &str, template: &Template) -> TemplateRecord {
+fn record(visible: VisibleModels<'_>, origin: &str, template: &Template) -> TemplateRecord {
     let id = |model: &Arc<Model>| model.id.to_string();
-    let supported = visible.models().iter().filter(|model| template.supports(model));
+    let supported = visible.models().filter(|model| template.supports(model));
     TemplateRecord {
         slug: template.slug.to_string(),
         object: "template",
@@ -50,7 +47,7 @@ fn record(visible: &Snapshot, origin: &str, template: &Template) -> TemplateReco
         version: template.version,
         canonical_prompt: template.prompt.clone(),
         default_subject: Some(template.subject.clone()).filter(|subject| !subject.is_empty()),
-        recommended_model: visible.recommended(template).map(id),
+        recommended_model: visible.recommended(template).as_ref().map(id),
         supported_models: supported.map(id).collect(),
         default_params: serde_json::to_value(&template.params).unwrap_or_default(),
         preview_url: format!("{origin}/v1/templates/{}/preview", template.slug),

@@ -18,7 +18,7 @@ use super::query;
 use tollgate_operations::view::{AccountView, CreatedKeyView, KeyView};
 use tollgate_operations::{
     AccountUpdate, AdvanceClock, ChangeAccount, ChangeKey, CloseAccount, CreateAccount, CreateKey,
-    ListAccounts, ListKeys, NewLimit, RevokeKey, RotateKey, ShowAccount,
+    ListAccounts, ListKeys, NewLimit, RevokeKey, RotateKey, Selection, ShowAccount,
 };
 
 /// Returns the router of this group.
@@ -269,6 +269,10 @@ async fn list_keys(
 
 /// The values of `compat`, for error messages.
 const COMPAT: &str = "'strict', 'standard' or 'lenient'";
+/// The values of `models`, for error messages.
+const MODELS: &str = "an array of model ids and patterns such as 'acme/*', or null for all models";
+/// The values of `scopes`, for error messages.
+const SCOPES: &str = "an array of scopes, or null for all scopes";
 
 /// A key to create.
 #[derive(Debug, ToSchema)]
@@ -287,6 +291,13 @@ struct NewKey {
     /// Whether image requests wait for the images by default instead of returning a job (default:
     /// false).
     sync: Option<bool>,
+    /// Models that the key may use, 1 to 100: ids such as `acme/large`, and patterns such as
+    /// `acme/*` (default: null for all models).
+    models: Option<Vec<String>>,
+    /// Scopes of the key: `text`, `embeddings`, `images`, `video`, `audio`, `decisions`, `research`,
+    /// `realtime`, `files`, `batches`, `gpu`, `agents`, `account` and `webhooks` (default: null for
+    /// all scopes).
+    scopes: Option<Vec<String>>,
 }
 
 impl Read for NewKey {
@@ -297,6 +308,8 @@ impl Read for NewKey {
             compat: members.word("compat", COMPAT, Compat::parse)?,
             mode: members.word("mode", "'live' or 'test'", KeyMode::parse)?,
             sync: members.optional("sync", "true or false")?,
+            models: members.optional("models", MODELS)?,
+            scopes: members.optional("scopes", SCOPES)?,
         })
     }
 }
@@ -321,6 +334,8 @@ async fn create_key(
         compat: new.compat.map(|compat| compat.as_str().to_owned()),
         test: new.mode == Some(KeyMode::Test),
         sync: new.sync == Some(true),
+        models: new.models.into(),
+        scopes: new.scopes.into(),
     };
     Ok(Json(api.perform(&operator, command).await?))
 }
@@ -334,6 +349,12 @@ struct KeyPatch {
     compat: Option<Compat>,
     /// Whether image requests wait for the images by default instead of returning a job.
     sync: Option<bool>,
+    /// Models that the key may use, as at its creation; null for all models.
+    #[schema(value_type = Option<Vec<String>>)]
+    models: Option<Option<Vec<String>>>,
+    /// Scopes of the key, as at its creation; null for all scopes.
+    #[schema(value_type = Option<Vec<String>>)]
+    scopes: Option<Option<Vec<String>>>,
 }
 
 impl Read for KeyPatch {
@@ -341,16 +362,26 @@ impl Read for KeyPatch {
         let change = Self {
             compat: members.word("compat", COMPAT, Compat::parse)?,
             sync: members.optional("sync", "true or false")?,
+            models: members.nullable("models", MODELS)?,
+            scopes: members.nullable("scopes", SCOPES)?,
         };
-        match (change.compat, change.sync) {
-            (None, None) => Err(missing("compat", &format!("{COMPAT}, unless 'sync' is set"))),
+        match change {
+            Self {
+                compat: None,
+                sync: None,
+                models: None,
+                scopes: None,
+            } => {
+                let what = format!("{COMPAT}, unless 'sync', 'models' or 'scopes' is set");
+                Err(missing("compat", &what))
+            }
             _ => Ok(change),
         }
     }
 }
 
-/// Changes the compatibility level of a key, or whether its image requests wait for the images by
-/// default.
+/// Changes the compatibility level or the rights of a key, or whether its image requests wait for
+/// the images by default.
 #[utoipa::path(
     patch, path = "/admin/v1/keys/{id}", tag = "Accounts", operation_id = "change_key",
     params(("id" = String, Path, description = "The key's id, not the key itself.")), request_body = KeyPatch,
@@ -369,6 +400,8 @@ async fn change_key(
         name: None,
         compat: change.compat.map(|compat| compat.as_str().to_owned()),
         sync: change.sync,
+        models: change.models.map(Selection::from),
+        scopes: change.scopes.map(Selection::from),
     };
     Ok(Json(api.perform(&operator, command).await?))
 }

@@ -1,6 +1,6 @@
 //! Cases for [`crate::KeyStore`].
 
-use tollgate_types::{AccountId, KeyId, MemberId, Timestamp};
+use tollgate_types::{AccountId, KeyId, KeyRights, MemberId, ModelPatterns, Scope, Scopes, Timestamp};
 
 use super::Factory;
 use super::samples::{account, at, concurrently, key, kind, warm_up};
@@ -43,6 +43,10 @@ pub async fn create_then_find(factory: Factory) {
     full.key.sync = true;
     full.key.expires_at = Some(at(60));
     full.key.created_by = Some(MemberId::from_u128(u128::MAX));
+    full.key.rights = KeyRights {
+        models: Some(patterns(&["acme/large", "é/*"])),
+        scopes: Some(Scope::ALL.into_iter().collect()),
+    };
     storage.keys.create(plain.clone()).await.unwrap();
     storage.keys.create(full.clone()).await.unwrap();
     let change = AccountChange {
@@ -93,7 +97,12 @@ pub async fn is_changed(factory: Factory) {
     ] {
         let name = name.map(str::to_owned);
         expected.key.name = name.clone().unwrap_or(expected.key.name);
-        let change = KeyChange { name, compat, sync };
+        let change = KeyChange {
+            name,
+            compat,
+            sync,
+            ..KeyChange::default()
+        };
         let changed = storage.keys.change(KeyId::from_u128(1), change).await.unwrap();
         expected.key.compat = compat.unwrap_or(expected.key.compat);
         expected.key.sync = sync.unwrap_or(expected.key.sync);
@@ -106,6 +115,39 @@ pub async fn is_changed(factory: Factory) {
         .change(KeyId::from_u128(2), KeyChange::default())
         .await;
     assert_eq!(kind(missing), StorageErrorKind::NotFound);
+}
+
+/// Checks that models and scopes of a key change separately, and that both can be removed.
+pub async fn rights_change(factory: Factory) {
+    let storage = factory.open().await;
+    storage.accounts.create(account(1)).await.unwrap();
+    let mut expected = key(1, account(1).id);
+    storage.keys.create(expected.clone()).await.unwrap();
+    let (text, none) = (Scopes::from_iter([Scope::Text]), Scopes::default());
+    for (models, scopes) in [
+        (Some(Some(patterns(&["acme/*"]))), None),
+        (None, Some(Some(text))),
+        (Some(None), Some(Some(none))),
+        (Some(Some(patterns(&[]))), Some(None)),
+        (None, None),
+    ] {
+        let rights = &mut expected.key.rights;
+        rights.models = models.clone().unwrap_or(rights.models.clone());
+        rights.scopes = scopes.unwrap_or(rights.scopes);
+        let change = KeyChange {
+            models,
+            scopes,
+            ..KeyChange::default()
+        };
+        let changed = storage.keys.change(id(1), change).await.unwrap();
+        assert_eq!(changed, expected.key);
+        let found = storage.keys.find(prefix(1)).await.unwrap().unwrap();
+        assert_eq!(found.key, expected.key);
+    }
+}
+
+fn patterns(texts: &[&str]) -> ModelPatterns {
+    ModelPatterns::new(texts.iter().map(ToString::to_string).collect())
 }
 
 /// Checks that revoked keys and keys of suspended accounts are found; the caller checks the states.

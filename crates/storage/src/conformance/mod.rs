@@ -101,7 +101,7 @@ macro_rules! conformance_tests {
             account: create_then_get, create_twice_is_a_conflict, list_pages_in_order_of_id, changes_leave_other_fields,
                 concurrent_changes_are_all_applied, test_clocks_go_forward, unknown_account_is_not_found, closed_accounts_keep_only_their_ledger,
                 accounts_with_open_work_are_not_closed;
-            key: create_then_find, unknown_digest_finds_nothing, is_changed, revoked_and_suspended_are_found, list_covers_one_account,
+            key: create_then_find, unknown_digest_finds_nothing, is_changed, rights_change, revoked_and_suspended_are_found, list_covers_one_account,
                 unknown_account_is_not_found, same_id_or_digest_is_a_conflict, quota_counts_keys_not_revoked, own_limit_replaces_the_quota,
                 quota_holds_under_concurrency, rotation_replaces_the_key, rotation_retains_an_earlier_expiry, quota_ignores_replaced_keys,
                 rotation_works_at_the_full_quota, rotations_stay_within_one_account, conflicting_rotations_write_nothing,

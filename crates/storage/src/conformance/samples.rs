@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
-    AccountId, Credits, HoldId, KeyId, PriceVersion, Principal, RequestId, SubscriptionId, Timestamp, Unit,
-    Usage,
+    AccountId, Credits, HoldId, KeyId, KeyRights, PriceVersion, Principal, RequestId, SubscriptionId,
+    Timestamp, Unit, Usage,
 };
 
 use super::BoxFuture;
@@ -84,6 +84,7 @@ pub(super) fn key(number: u128, account: AccountId) -> NewKey {
         mode: KeyMode::Live,
         compat: Compat::Strict,
         sync: false,
+        rights: KeyRights::default(),
         state: KeyState::Active,
         created_at: START,
         expires_at: None,

@@ -1,9 +1,10 @@
 //! The `tollgate keys` commands.
 
-use clap::{Subcommand, ValueEnum, value_parser};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand, ValueEnum, value_parser};
 use tollgate_operations::view::{CreatedKeyView, KeyView};
-use tollgate_operations::{ChangeKey, CreateKey, ListKeys, RevokeKey, RotateKey};
-use tollgate_types::KeyId;
+use tollgate_operations::{ChangeKey, CreateKey, ListKeys, RevokeKey, RotateKey, Selection};
+use tollgate_types::{KeyId, Scope};
 
 use super::arguments::AccountArg;
 use super::send::{KNOWN_ACCOUNTS, resolve_account, send};
@@ -19,7 +20,7 @@ const KNOWN_KEYS: &str = "`tollgate keys list --account ID` shows an account's k
 pub enum Keys {
     /// Create an API key and print it. The key is shown only once.
     #[command(
-        after_help = "Examples:\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name staging\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name ci --test\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --expires-in-days 90"
+        after_help = "Examples:\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name staging\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name ci --test\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --expires-in-days 90\n  tollgate keys create --account acme --name chat-only --model 'acme/*' --scope text"
     )]
     Create {
         /// Account id, or account name if unique.
@@ -41,6 +42,14 @@ pub enum Keys {
         /// job.
         #[arg(long)]
         sync: bool,
+        /// Model that the key may use: an id, or a pattern such as `acme/*`. Repeat the option for
+        /// several models (default: all models).
+        #[arg(long = "model", value_name = "ID|PATTERN")]
+        models: Vec<String>,
+        /// Group of endpoints that the key may use, such as `text`. Repeat the option for several
+        /// scopes (default: all scopes).
+        #[arg(long = "scope", value_name = "SCOPE", value_parser = scope_values())]
+        scopes: Vec<String>,
     },
     /// List an account's keys with their last four characters and last use.
     #[command(
@@ -73,6 +82,20 @@ pub enum Keys {
         id: KeyId,
         /// Default for image requests with this key.
         sync: Switch,
+    },
+    /// Set the models and endpoints that a key may use.
+    ///
+    /// A request for another model fails with 404 `model_not_found`, and a request to an endpoint
+    /// of another scope with 403 `permission_denied`. Options that are omitted stay unchanged.
+    #[command(
+        after_help = "Examples:\n  tollgate keys set-rights key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b --model acme/large --model 'sim/*'\n  tollgate keys set-rights key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b --scope text --scope embeddings\n  tollgate keys set-rights key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b --all-models --all-scopes"
+    )]
+    SetRights {
+        /// Key id (key_…), not the key itself.
+        #[arg(value_parser = key_id)]
+        id: KeyId,
+        #[command(flatten)]
+        rights: Rights,
     },
     /// Replace a key by a new one with the same settings, and print the new key. It is shown only
     /// once. The account needs no free place among its keys.
@@ -124,6 +147,39 @@ impl Compat {
     }
 }
 
+/// New rights of a key.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub struct Rights {
+    /// Model that the key may use: an id, or a pattern such as `acme/*`. Repeat the option for
+    /// several models.
+    #[arg(long = "model", value_name = "ID|PATTERN")]
+    models: Vec<String>,
+    /// Allow all models.
+    #[arg(long, conflicts_with = "models")]
+    all_models: bool,
+    /// Group of endpoints that the key may use, such as `text`. Repeat the option for several
+    /// scopes.
+    #[arg(long = "scope", value_name = "SCOPE", value_parser = scope_values())]
+    scopes: Vec<String>,
+    /// Allow all scopes.
+    #[arg(long, conflicts_with = "scopes")]
+    all_scopes: bool,
+}
+
+fn scope_values() -> PossibleValuesParser {
+    PossibleValuesParser::new(Scope::ALL.map(Scope::as_str))
+}
+
+/// Returns a selection of models or scopes; `None` if no option selects any.
+fn selection(only: Vec<String>, all: bool) -> Option<Selection> {
+    match (only.is_empty(), all) {
+        (false, _) => Some(Selection::Only(only)),
+        (true, true) => Some(Selection::All),
+        (true, false) => None,
+    }
+}
+
 /// Default for image requests: wait for the image (`on`), or return a job (`off`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
@@ -133,17 +189,28 @@ pub enum Switch {
     Off,
 }
 
+/// Settings of a key to change.
+#[derive(Default)]
+struct KeySettings {
+    compat: Option<String>,
+    sync: Option<bool>,
+    models: Option<Selection>,
+    scopes: Option<Selection>,
+}
+
 /// Runs `tollgate keys`.
 pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Failure> {
     let config = &start(place)?;
     let show = |key: KeyView| printer.answer(&key, || tables::keys(std::slice::from_ref(&key)));
-    let change = |compat, sync, id| {
+    let change = |id, change: KeySettings| {
         let command = ChangeKey {
             id,
             account: None,
             name: None,
-            compat,
-            sync,
+            compat: change.compat,
+            sync: change.sync,
+            models: change.models,
+            scopes: change.scopes,
         };
         send(config, command, KNOWN_KEYS)
     };
@@ -155,6 +222,8 @@ pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Fail
             compat,
             test,
             sync,
+            models,
+            scopes,
         } => {
             let command = CreateKey {
                 account: resolve_account(config, &account)?,
@@ -163,6 +232,8 @@ pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Fail
                 compat: Some(compat.as_str().to_owned()),
                 test,
                 sync,
+                models: selection(models, false).unwrap_or(Selection::All),
+                scopes: selection(scopes, false).unwrap_or(Selection::All),
             };
             show_once(&send(config, command, KNOWN_ACCOUNTS)?, printer)?;
         }
@@ -187,10 +258,27 @@ pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Fail
             }
         }
         Keys::SetCompat { id, compat } => {
-            show(change(Some(compat.as_str().to_owned()), None, id)?)?;
+            let compat = Some(compat.as_str().to_owned());
+            let settings = KeySettings {
+                compat,
+                ..KeySettings::default()
+            };
+            show(change(id, settings)?)?;
         }
         Keys::SetSync { id, sync } => {
-            show(change(None, Some(sync == Switch::On), id)?)?;
+            let settings = KeySettings {
+                sync: Some(sync == Switch::On),
+                ..KeySettings::default()
+            };
+            show(change(id, settings)?)?;
+        }
+        Keys::SetRights { id, rights } => {
+            let settings = KeySettings {
+                models: selection(rights.models, rights.all_models),
+                scopes: selection(rights.scopes, rights.all_scopes),
+                ..KeySettings::default()
+            };
+            show(change(id, settings)?)?;
         }
         Keys::Revoke { id } => {
             let command = RevokeKey { id, account: None };

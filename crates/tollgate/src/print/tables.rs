@@ -115,6 +115,8 @@ pub fn keys(keys: &[KeyView]) -> String {
             key.mode.clone(),
             key.compat.clone(),
             if key.sync { "on" } else { "off" }.to_owned(),
+            count_or_all(key.models.as_deref()),
+            count_or_all(key.scopes.as_deref()),
             key.created_at.clone(),
             or_never(&key.expires_at),
             or_never(&key.last_used_at),
@@ -129,6 +131,8 @@ pub fn keys(keys: &[KeyView]) -> String {
             "MODE",
             "COMPAT",
             "SYNC",
+            "MODELS",
+            "SCOPES",
             "CREATED",
             "EXPIRES",
             "LAST USED",
@@ -136,6 +140,10 @@ pub fn keys(keys: &[KeyView]) -> String {
         ],
         keys.iter().map(row),
     )
+}
+
+fn count_or_all(only: Option<&[String]>) -> String {
+    only.map_or_else(|| "all".to_owned(), |only| only.len().to_string())
 }
 
 /// Formats a balance, one line per fact.

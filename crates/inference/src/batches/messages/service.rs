@@ -57,6 +57,7 @@ pub(super) async fn create(
     reading: Reading,
     body: &Bytes,
 ) -> Result<Job, Error> {
+    caller.check_scope(reading.endpoint.scope())?;
     let written: RawBatch<'_> = serde_json::from_slice(body).map_err(|error| {
         let message = format!(
             "The body must be a JSON object with 'requests', each with 'custom_id' and 'params': {error}."
