@@ -1,7 +1,9 @@
 //! API crate for models, usage, webhook secrets, the events of payment providers, and the console.
 
+pub mod audit;
 pub mod keys;
 pub mod models;
+pub mod money;
 pub mod operators;
 pub mod payments;
 pub mod people;
@@ -68,12 +70,22 @@ impl ConsoleApi {
         session: &MemberSession,
         command: C,
     ) -> Result<Json<C::Reply>, ApiError> {
-        let actor = Actor::member(&session.member, session.page.request());
-        Ok(Json(self.operations.execute(&actor, command).await?))
+        Ok(Json(
+            self.operations.execute(&Self::actor(session), command).await?,
+        ))
+    }
+
+    /// Returns the member of the session as the actor of commands.
+    fn actor(session: &MemberSession) -> Actor {
+        Actor::member(&session.member, session.page.request())
     }
 }
 
 /// Returns the routes of the console API, for sessions of people.
 pub fn console_routes() -> utoipa_axum::router::OpenApiRouter<ConsoleApi> {
-    sign_in::routes().merge(people::routes()).merge(keys::routes())
+    sign_in::routes()
+        .merge(people::routes())
+        .merge(keys::routes())
+        .merge(money::routes())
+        .merge(audit::routes())
 }

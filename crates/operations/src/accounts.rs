@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::to_value;
 use tollgate_storage::{
-    Account, AccountChange, AccountChanged, AccountState, Budget, CloseBlockers, CloseOutcome, Limits,
-    Notification, StorageError,
+    Account, AccountChange, AccountChanged, AccountState, Budget, CloseBlockers, CloseOutcome, Decision, Key,
+    KeyState, Limits, Notification, StorageError,
 };
 use tollgate_types::{AccountId, Error, ErrorCode, Timestamp};
 
@@ -15,7 +15,7 @@ pub(crate) use tollgate_billing::refusal::no_such_account;
 use crate::credits::balance;
 use crate::operation::{Completed, Declaration, Operation};
 use crate::permission::{MemberPermission, Permission};
-use crate::view::{AccountView, LimitsView};
+use crate::view::{AccountView, LimitView, LimitsView};
 use crate::{Actor, Operations};
 
 /// Maximum number of accounts per database query.
@@ -366,6 +366,66 @@ fn check_name(name: &str) -> Result<(), Error> {
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("name"));
     }
     Ok(())
+}
+
+/// Returns the limits of an account with their present use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShowLimits {
+    pub account: AccountId,
+}
+
+impl Operation for ShowLimits {
+    const NAME: &'static str = "show_limits";
+    type Reply = Vec<LimitView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read()
+            .for_members(MemberPermission::Read)
+            .of_account(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        let account = find(operations, self.account).await?;
+        Ok(limits_with_use(operations, &account).await?.into())
+    }
+}
+
+/// Returns the limits with their present use. Windows of a minute are unknown while their counters
+/// cannot be read.
+async fn limits_with_use(operations: &Operations, account: &Account) -> Result<Vec<LimitView>, Error> {
+    let limits = in_force(operations, account);
+    let windows = operations.limiter.peek(account, Budget::Work).await;
+    let used = |decision: Decision| decision.limit.saturating_sub(decision.remaining);
+    let tokens = windows.and_then(|windows| windows.tokens);
+    let keys = operations.keys.list(account.id).await?;
+    let counts = |key: &&Key| key.state == KeyState::Active && key.replaced_by.is_none();
+    let files = operations
+        .storage
+        .files
+        .used(account.id, operations.clock.now())
+        .await;
+    let files = files.map_err(Error::internal)?;
+    let view = |name: &str, limit: u64, used: Option<u64>| LimitView {
+        name: name.to_owned(),
+        limit,
+        used,
+    };
+    Ok(vec![
+        view(
+            "rpm",
+            limits.rpm.into(),
+            windows.map(|windows| used(windows.requests)),
+        ),
+        view("tpm", limits.tpm, tokens.map(used)),
+        view(
+            "keys",
+            limits.keys.into(),
+            u64::try_from(keys.iter().filter(counts).count()).ok(),
+        ),
+        view("files", limits.files, Some(files.files)),
+        view("files_gib", limits.files_gib, Some(files.bytes.div_ceil(1 << 30))),
+        view("batch_tokens", limits.batch_tokens, None),
+    ])
 }
 
 fn in_force(operations: &Operations, account: &Account) -> LimitsView {

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::accounts::{find, no_such_account};
 use crate::operation::{Completed, Declaration, Operation};
-use crate::permission::Permission;
+use crate::permission::{MemberPermission, Permission};
 use crate::{Actor, Operations};
 
 /// Maximum number of listed deliveries.
@@ -107,7 +107,9 @@ impl Operation for ListNotices {
     type Reply = Vec<NoticeView>;
 
     fn declaration(&self) -> Declaration {
-        Declaration::read().of_account(self.account)
+        Declaration::read()
+            .for_members(MemberPermission::Manage)
+            .of_account(self.account)
     }
 
     async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {

@@ -14,7 +14,7 @@ use tollgate_types::{AccountId, Credits, Error, ErrorCode, RequestId, Timestamp}
 
 use crate::accounts::{no_such_account, time_of};
 use crate::operation::{Completed, Declaration, Operation};
-use crate::permission::Permission;
+use crate::permission::{MemberPermission, Permission};
 use crate::view::{BalanceView, GrantedView, LotView, RefundView, WithdrawalView};
 use crate::{Actor, Operations};
 
@@ -88,7 +88,9 @@ impl Operation for ListLots {
     type Reply = Vec<LotView>;
 
     fn declaration(&self) -> Declaration {
-        Declaration::read().of_account(self.account)
+        Declaration::read()
+            .for_members(MemberPermission::Read)
+            .of_account(self.account)
     }
 
     async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
@@ -107,7 +109,9 @@ impl Operation for ShowBalance {
     type Reply = BalanceView;
 
     fn declaration(&self) -> Declaration {
-        Declaration::read().of_account(self.account)
+        Declaration::read()
+            .for_members(MemberPermission::Read)
+            .of_account(self.account)
     }
 
     async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {

@@ -161,21 +161,7 @@ impl Export {
 
     fn written(&mut self, rows: &[impl Serialize]) -> Result<Vec<u8>, Error> {
         match self.format {
-            Format::Csv => {
-                let mut writer = csv::Writer::from_writer(Vec::new());
-                for row in rows {
-                    let fields = fields(row).map_err(Error::internal)?;
-                    if !mem::replace(&mut self.has_header, true) {
-                        let names = fields.iter().map(|(name, _)| name);
-                        writer.write_record(names).map_err(Error::internal)?;
-                    }
-                    let values = fields.iter().map(|(_, value)| value);
-                    writer.write_record(values).map_err(Error::internal)?;
-                }
-                writer
-                    .into_inner()
-                    .map_err(|error| Error::internal(error.to_string()))
-            }
+            Format::Csv => csv_rows(rows, &mut self.has_header),
             Format::Jsonl => {
                 let mut lines = Vec::new();
                 for row in rows {
@@ -186,6 +172,24 @@ impl Export {
             }
         }
     }
+}
+
+/// Returns rows as CSV. A header precedes the first row unless `has_header` is set, which the call
+/// sets.
+pub fn csv_rows(rows: &[impl Serialize], has_header: &mut bool) -> Result<Vec<u8>, Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        let fields = fields(row).map_err(Error::internal)?;
+        if !mem::replace(has_header, true) {
+            let names = fields.iter().map(|(name, _)| name);
+            writer.write_record(names).map_err(Error::internal)?;
+        }
+        let values = fields.iter().map(|(_, value)| value);
+        writer.write_record(values).map_err(Error::internal)?;
+    }
+    writer
+        .into_inner()
+        .map_err(|error| Error::internal(error.to_string()))
 }
 
 /// Returns the names and values of a row's columns, in the order of its fields.

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use tollgate_billing::{Scope, check_ledger};
-use tollgate_types::{AccountId, Error, RequestId, Timestamp};
+use tollgate_types::{AccountId, Error, HoldId, RequestId, Timestamp};
 
 use crate::accounts::find;
 use crate::operation::{Completed, Declaration, Operation};
+use crate::permission::MemberPermission;
 use crate::receipts::{self, LedgerAuditView, ReceiptView};
 use crate::view::CheckView;
 use crate::{Actor, Operations};
@@ -56,6 +57,30 @@ impl Operation for ShowReceipt {
 
     async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
         Ok(receipts::receipt(operations, self.request).await?.into())
+    }
+}
+
+/// Returns the charge of a call of an account with its arithmetic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShowCall {
+    /// Account that made the call.
+    pub account: AccountId,
+    /// Id of the call's hold.
+    pub id: HoldId,
+}
+
+impl Operation for ShowCall {
+    const NAME: &'static str = "show_call";
+    type Reply = ReceiptView;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read()
+            .for_members(MemberPermission::Read)
+            .of_account(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        Ok(receipts::of_call(operations, self.account, self.id).await?.into())
     }
 }
 

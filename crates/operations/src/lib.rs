@@ -47,13 +47,15 @@ pub use view::TransferView;
 pub use wire::CommandError;
 
 commands! {
-    accounts: [CreateAccount, AdvanceClock, ListAccounts, ShowAccount, ChangeAccount, CloseAccount],
+    accounts: [
+        CreateAccount, AdvanceClock, ListAccounts, ShowAccount, ShowLimits, ChangeAccount, CloseAccount,
+    ],
     alerts: [SetAlert, ShowAlert, RemoveAlert, ListNotices, SendAlerts],
     batches: [ListBatches, ShowBatch],
     credits: [GrantCredits, ListLots, ShowBalance, RefundCall, RefundGrant],
     export: [ExportPage],
     keys: [CreateKey, ListKeys, ChangeKey, RotateKey, RevokeKey],
-    ledger: [AuditLedger, ShowReceipt, CheckLedger],
+    ledger: [AuditLedger, ShowReceipt, ShowCall, CheckLedger],
     models: [ListModels],
     members: [
         ListMembers, AddMember, SetMemberRole, RemoveMember, InviteMember, RenewInvitation, CreateSignInLink,

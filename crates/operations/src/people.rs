@@ -6,7 +6,7 @@ use tollgate_types::{AccountId, AdminId, AuditId, Error, Timestamp};
 
 use crate::credits::invalid;
 use crate::operation::{Completed, Declaration, Operation};
-use crate::permission::Permission;
+use crate::permission::{MemberPermission, Permission};
 use crate::view::admin::{AdminView, AuditView, CreatedAdminView};
 use crate::{Actor, Operations};
 
@@ -104,10 +104,14 @@ impl Operation for ListAudit {
     type Reply = Vec<AuditView>;
 
     fn declaration(&self) -> Declaration {
-        Declaration::read()
+        let declared = Declaration::read();
+        match self.account {
+            Some(account) => declared.for_members(MemberPermission::Manage).of_account(account),
+            None => declared,
+        }
     }
 
-    async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
+    async fn execute(self, operations: &Operations, actor: &Actor) -> Result<Completed<Self::Reply>, Error> {
         let filter = AuditFilter {
             account: self.account,
             actor: self.actor,
@@ -117,6 +121,10 @@ impl Operation for ListAudit {
         let audit_log = &operations.storage.audit_log;
         let entries = audit_log.list(filter, self.before, self.limit).await;
         let entries = entries.map_err(Error::internal)?.into_iter();
-        Ok(entries.map(AuditView::of).collect::<Vec<_>>().into())
+        let view = |entry| match actor.member_id() {
+            Some(_) => AuditView::for_members(entry),
+            None => AuditView::of(entry),
+        };
+        Ok(entries.map(view).collect::<Vec<_>>().into())
     }
 }

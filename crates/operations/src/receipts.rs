@@ -10,7 +10,7 @@ use tollgate_billing::chain::ChainFollower;
 use tollgate_billing::{AuditReport, Scope, audit_ledger};
 use tollgate_storage::audit::{LedgerAccount, Leg, TransferRow, TransferSubject};
 use tollgate_storage::report::{Span, TransferCursor};
-use tollgate_storage::{Link, UsagePart, UsageRow};
+use tollgate_storage::{Link, UsageFilter, UsagePage, UsagePart, UsageRow};
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
@@ -247,6 +247,32 @@ pub(crate) async fn receipt(operations: &Operations, request: RequestId) -> Resu
             "This request has no usage row: it made no call, or its call is still running.",
         )
     })?;
+    of_row(operations, row).await
+}
+
+/// Returns the receipt of a call of an account.
+pub(crate) async fn of_call(
+    operations: &Operations,
+    account: AccountId,
+    id: HoldId,
+) -> Result<ReceiptView, Error> {
+    // The page that begins directly before the id.
+    let page = UsagePage {
+        after: id.as_u128().checked_add(1).map(HoldId::from_u128),
+        limit: 1,
+    };
+    let usage = &operations.storage.usage;
+    let rows = usage.list(account, UsageFilter::default(), page).await;
+    let row = rows
+        .map_err(Error::internal)?
+        .into_iter()
+        .find(|row| row.id == id);
+    let row = row.ok_or_else(|| Error::new(ErrorCode::NotFound, "The call does not exist."))?;
+    of_row(operations, row).await
+}
+
+async fn of_row(operations: &Operations, row: UsageRow) -> Result<ReceiptView, Error> {
+    let storage = &operations.storage;
     let own = prices(operations, row.price_version).await?.cost(&row.usage);
     let parts = storage.usage.parts(row.account, row.id).await;
     let mut priced = Vec::new();

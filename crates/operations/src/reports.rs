@@ -11,6 +11,7 @@ use tollgate_types::{AccountId, Credits, Error, HoldId, Timestamp};
 use crate::accounts::{find, time_of};
 use crate::credits::invalid;
 use crate::operation::{Completed, Declaration, Operation};
+use crate::permission::MemberPermission;
 use crate::view::{ChargeView, StatementView, TransferView, UsageView};
 use crate::{Actor, Operations};
 
@@ -99,7 +100,9 @@ impl Operation for ShowStatement {
     type Reply = StatementView;
 
     fn declaration(&self) -> Declaration {
-        Declaration::read().of_account(self.account)
+        Declaration::read()
+            .for_members(MemberPermission::Read)
+            .of_account(self.account)
     }
 
     async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {

@@ -8,21 +8,29 @@ use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, Times
 
 use crate::accounts::{no_such_account, time_of};
 use crate::operation::{Completed, Declaration, Operation};
-use crate::permission::Permission;
+use crate::permission::{MemberPermission, Permission};
 use crate::top_ups::{PageView, check_time, seller};
 use crate::view::{EventView, PlanView, RenewedByView, SubscriptionView};
 use crate::{Actor, Operations};
 
 /// Lists the plans of the settings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ListPlans;
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ListPlans {
+    /// Account of the member who lists the plans; `None` for operators.
+    #[serde(default)]
+    pub account: Option<AccountId>,
+}
 
 impl Operation for ListPlans {
     const NAME: &'static str = "list_plans";
     type Reply = Vec<PlanView>;
 
     fn declaration(&self) -> Declaration {
-        Declaration::read()
+        let declared = Declaration::read();
+        match self.account {
+            Some(account) => declared.for_members(MemberPermission::Read).of_account(account),
+            None => declared,
+        }
     }
 
     async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
@@ -103,7 +111,9 @@ impl Operation for ListSubscriptions {
     type Reply = Vec<SubscriptionView>;
 
     fn declaration(&self) -> Declaration {
-        Declaration::read().of_account(self.account)
+        Declaration::read()
+            .for_members(MemberPermission::Read)
+            .of_account(self.account)
     }
 
     async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {

@@ -142,6 +142,17 @@ pub struct LimitsView {
     pub batch_tokens: u64,
 }
 
+/// A limit of an account with its present use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LimitView {
+    /// `rpm`, `tpm`, `keys`, `chats`, `files`, `files_gib` or `batch_tokens`.
+    pub name: String,
+    /// The limit.
+    pub limit: u64,
+    /// Present use, of `rpm` and `tpm` in the last minute; null if it is unknown.
+    pub used: Option<u64>,
+}
+
 /// A grant of credits, and the resulting balance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GrantedView {

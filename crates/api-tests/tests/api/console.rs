@@ -1,6 +1,8 @@
 //! The console API of the built binary, as a browser uses it.
 
+mod account_data;
 mod browser;
+mod key_rights;
 mod keys;
 mod operators;
 mod people;

@@ -7,11 +7,11 @@ use tollgate_edge::list::{List, path_id};
 use tollgate_edge::object_body::{Members, ObjectBody, Read};
 use tollgate_edge::session::{MemberSession, step_up_required};
 use tollgate_edge::{ApiError, ErrorBody, Query};
-use tollgate_operations::view::AccountView;
 use tollgate_operations::view::admin::{InvitationView, MemberView};
+use tollgate_operations::view::{AccountView, LimitView};
 use tollgate_operations::{
     AccountUpdate, ChangeAccount, InviteMember, ListMembers, RemoveMember, RenewInvitation, SetMemberRole,
-    ShowAccount,
+    ShowAccount, ShowLimits,
 };
 use tollgate_storage::MemberRole;
 use tollgate_types::{Error, MemberId};
@@ -27,6 +27,7 @@ const ROLES: &str = "'owner', 'admin', 'billing', 'member' or 'viewer'";
 pub fn routes() -> OpenApiRouter<ConsoleApi> {
     OpenApiRouter::new()
         .routes(routes!(get_account, change_account))
+        .routes(routes!(list_limits))
         .routes(routes!(list_members))
         .routes(routes!(change_member, remove_member))
         .routes(routes!(invite_member))
@@ -45,6 +46,21 @@ async fn get_account(
 ) -> Result<Json<AccountView>, ApiError> {
     let id = session.account.id;
     console.perform(&session, ShowAccount { id }).await
+}
+
+/// Lists the limits of the account with their present use.
+#[utoipa::path(
+    get, path = "/console/api/v1/limits", tag = "Account", operation_id = "list_limits",
+    responses((status = 200, body = List<LimitView>), (status = "default", body = ErrorBody)),
+    security(("session" = []))
+)]
+async fn list_limits(
+    session: MemberSession,
+    State(console): State<ConsoleApi>,
+) -> Result<Json<List<LimitView>>, ApiError> {
+    let account = session.account.id;
+    let Json(limits) = console.perform(&session, ShowLimits { account }).await?;
+    Ok(Json(List::whole(limits)))
 }
 
 /// Changes to an account.

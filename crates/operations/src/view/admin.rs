@@ -107,6 +107,23 @@ pub struct AuditView {
 }
 
 impl AuditView {
+    /// Returns the view that members of the account may read. It omits names of administrators, and
+    /// what they changed, which may contain notes for operators.
+    pub fn for_members(entry: AuditEntry) -> Self {
+        match entry.member {
+            Some(_) => Self::of(entry),
+            None => Self {
+                actor: "operator".to_owned(),
+                actor_id: None,
+                role: "operator".to_owned(),
+                before: None,
+                after: None,
+                request_id: None,
+                ..Self::of(entry)
+            },
+        }
+    }
+
     /// Returns the view of a stored entry. The name of the account is filled in later.
     pub fn of(entry: AuditEntry) -> Self {
         let value = |text: Option<String>| text.and_then(|text| serde_json::from_str(&text).ok());

@@ -8,8 +8,8 @@ use super::admin::{AdminView, AuditView, CreatedAdminView, InvitationView, Membe
 use super::prices::{PriceChangeView, PriceCheckView, PriceView};
 use super::providers::{ProviderView, ServerView};
 use super::{
-    AccountView, BalanceView, CheckView, CreatedKeyView, GrantedView, KeyView, LotView, ModelView, PlanView,
-    RefundView, StatementView, SubscriptionView, TransferView, UsageView, WithdrawalView,
+    AccountView, BalanceView, CheckView, CreatedKeyView, GrantedView, KeyView, LimitView, LotView, ModelView,
+    PlanView, RefundView, StatementView, SubscriptionView, TransferView, UsageView, WithdrawalView,
 };
 use crate::Reply;
 use crate::alerts::{AlertView, NoticeView};
@@ -237,6 +237,7 @@ impl Reply for LedgerAuditView {
 
 impl Reply for BalanceView {}
 impl Reply for CheckView {}
+impl Reply for LimitView {}
 impl Reply for LotView {}
 impl Reply for ModelView {}
 impl Reply for NoticeView {}

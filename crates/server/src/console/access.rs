@@ -140,6 +140,7 @@ fn matches(pattern: &str, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_edge::scopes::{Requirement, requirement};
     use utoipa::openapi::path::PathItem;
 
     use super::*;
@@ -177,6 +178,16 @@ mod tests {
             }
         }
         assert_eq!(listed, TABLE.len(), "the table has a path that does not exist");
+    }
+
+    #[test]
+    fn every_operation_of_the_public_api_has_a_scope_or_requires_none() {
+        for (path, item) in &crate::router::document().paths.paths {
+            for method in methods(item) {
+                let required = requirement(&method, path);
+                assert_ne!(required, Requirement::All, "{method} {path}");
+            }
+        }
     }
 
     #[test]

@@ -41,6 +41,7 @@ use crate::documentation;
         (name = "Operators", description = "Sessions of administrators, on the admin listener"),
         (name = "Account", description = "The account of the session"),
         (name = "Keys", description = "API keys of the account"),
+        (name = "Billing", description = "Balance, credits, plans and statements of the account"),
         (name = "People", description = "Members and invitations of the account")
     )
 )]

@@ -129,7 +129,8 @@ mod tests {
                 .unwrap();
             line
         };
-        let (line, reply) = tokio::join!(server, send(home.path(), &ListPlans));
+        let command = ListPlans::default();
+        let (line, reply) = tokio::join!(server, send(home.path(), &command));
         assert_eq!(line, "{\"command\":\"list_plans\",\"parameters\":null}\n");
         let message = reply.unwrap_err().operator_message();
         assert!(

@@ -1,0 +1,5 @@
+//! Audit log and notifications of the account of a session.
+
+mod routes;
+
+pub use routes::routes;
