@@ -29,6 +29,7 @@ pub mod prices;
 mod providers;
 pub mod receipts;
 mod reports;
+mod sign_ins;
 mod subscriptions;
 pub mod top_ups;
 pub mod view;

@@ -339,7 +339,7 @@ pub fn app(
     let console_api = config.file.console.enabled.then(|| ConsoleApi {
         gate: Arc::new(session_gate(Some(&services.authenticator), config, app_state)),
         operations: app_state.operations.clone(),
-        service: console_service(config),
+        service: console_service(config, app_state.operations.sends_mail()),
     });
     App {
         request_layer: request_layer(config, app_state),
@@ -379,7 +379,8 @@ pub fn admin_router(flags: &Flags, config: &Config, services: &Services) -> Rout
     let console = config.file.console.enabled.then(|| OperatorConsole {
         gate: Arc::new(session_gate(None, config, app_state)),
         admins: app_state.admins.clone(),
-        service: console_service(config),
+        operations: app_state.operations.clone(),
+        service: console_service(config, app_state.operations.sends_mail()),
     });
     admin::router(api, console, Arc::new(request_layer(config, app_state)))
 }
@@ -420,9 +421,9 @@ fn session_gate(
     }
 }
 
-fn console_service(config: &Config) -> ServiceBody {
+fn console_service(config: &Config, sends_mail: bool) -> ServiceBody {
     let service = &config.file.service;
-    console::service(&service.slug, service.support.as_deref())
+    console::service(&service.slug, service.support.as_deref(), sends_mail)
 }
 
 fn request_layer(config: &Config, app_state: &AppState) -> RequestLayer {

@@ -22,6 +22,10 @@ pub use sessions::{STEP_UP_LIFETIME, SessionLifetimes, Sessions, SignedIn, Visit
 const MAX_FAILURES: u32 = 10;
 /// Period in which wrong passwords are counted, and after which a locked address is unlocked.
 const FAILURE_PERIOD: Duration = Duration::from_secs(15 * 60);
+/// Maximum number of links for an e-mail address that replace a password, per [`FAILURE_PERIOD`].
+const MAX_RESETS: u32 = 3;
+/// Lifetime of links that replace a password.
+const RESET_LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// Maximum length of names, in characters.
 const MAX_NAME_CHARS: usize = 100;
 
@@ -31,6 +35,17 @@ pub struct SignIns {
     /// The sessions that sign-ins create.
     pub sessions: Arc<Sessions>,
     passwords: Passwords,
+}
+
+/// A link that signs in a person who has forgotten the password.
+#[derive(Debug)]
+pub struct ResetLink {
+    /// Unique id of the link.
+    pub id: LinkId,
+    /// E-mail address of the person.
+    pub email: String,
+    /// Token of the link.
+    pub token: RandomToken,
 }
 
 /// Value of the cookie that marks a browser in which a person has signed in by password. Failed
@@ -165,6 +180,36 @@ impl SignIns {
         let owner = SessionOwner::Person(person.id);
         let created = self.sessions.create(owner, visitor).await?;
         Ok((created, self.new_device(&email)?))
+    }
+
+    /// Creates a link that signs in the person with this e-mail address. `None` if there is no such
+    /// person with an account, or if too many links were requested for the address.
+    pub async fn reset_link(&self, email: &str) -> Result<Option<ResetLink>, Error> {
+        let (now, email) = (self.now(), address(email)?);
+        let counted = self.digest("resets", &email);
+        let requested = self
+            .people
+            .record_failure(counted, now, now.minus(FAILURE_PERIOD))
+            .await?;
+        if requested.count > MAX_RESETS {
+            return Ok(None);
+        }
+        let Some(person) = self.people.find(email.clone()).await? else {
+            return Ok(None);
+        };
+        let memberships = self.people.memberships(person.id).await?;
+        let Some(membership) = memberships.first() else {
+            return Ok(None);
+        };
+        let target = LinkTarget::Member(membership.member.id);
+        let (link, token) = self
+            .create_link(LinkPurpose::SignIn, target, RESET_LIFETIME)
+            .await?;
+        Ok(Some(ResetLink {
+            id: link.id,
+            email,
+            token,
+        }))
     }
 
     /// Authenticates the person of a session again and replaces the session. Same errors as

@@ -4,6 +4,7 @@ mod account_data;
 mod browser;
 mod key_rights;
 mod keys;
+mod mail;
 mod operators;
 mod people;
 mod requests;

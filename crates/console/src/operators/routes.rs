@@ -12,7 +12,8 @@ use tollgate_edge::list::{Done, List, path_id};
 use tollgate_edge::object_body::ObjectBody;
 use tollgate_edge::session::{OperatorSession, Page, SessionGate, invalid_session};
 use tollgate_edge::{ApiError, ErrorBody};
-use tollgate_storage::{Session, SessionOwner};
+use tollgate_operations::Operations;
+use tollgate_storage::{Admin, Session, SessionOwner};
 use tollgate_types::{AdminId, Error, ErrorCode, SessionId};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -27,6 +28,8 @@ pub struct OperatorConsole {
     pub gate: Arc<SessionGate>,
     /// Administrators and their tokens.
     pub admins: Arc<Admins>,
+    /// Writer of the audit log.
+    pub operations: Arc<Operations>,
     /// Name, support contact and version of the service.
     pub service: ServiceBody,
 }
@@ -93,6 +96,14 @@ async fn signed_in(console: &OperatorConsole, page: &Page, created: &SignedIn) -
     Ok(page.cookies.signed_in(created, console.gate.clock.now(), body))
 }
 
+/// Records a sign-in in the audit log.
+async fn record(console: &OperatorConsole, page: &Page, admin: &Admin, created: &SignedIn) {
+    let (operations, request) = (&console.operations, page.request());
+    operations
+        .record_admin_sign_in(admin, created.session.id, request)
+        .await;
+}
+
 /// Returns the session of the browser; null if it is not signed in.
 #[utoipa::path(
     get, path = "/console/admin/v1/session", tag = "Operators", operation_id = "get_operator_session",
@@ -135,6 +146,7 @@ async fn sign_in_operator_by_token(
     };
     let owner = SessionOwner::Admin(admin.id);
     let created = gate.sign_ins.sessions.create(owner, &page.visitor).await?;
+    record(&console, &page, &admin, &created).await;
     signed_in(&console, &page, &created).await
 }
 
@@ -152,7 +164,14 @@ async fn sign_in_operator_by_link(
 ) -> Result<Response, ApiError> {
     let gate = &console.gate;
     match gate.sign_ins.redeem(&token, true, &page.visitor).await {
-        Ok(created) => signed_in(&console, &page, &created).await,
+        Ok(created) => {
+            if let SessionOwner::Admin(id) = created.session.owner
+                && let Some(admin) = console.admins.active(id).await?
+            {
+                record(&console, &page, &admin, &created).await;
+            }
+            signed_in(&console, &page, &created).await
+        }
         Err(error) => Err(gate.failed(&page, error).await),
     }
 }

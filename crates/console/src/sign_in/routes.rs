@@ -3,19 +3,19 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use tollgate_accounts::sign_in::SignedIn;
+use tollgate_accounts::sign_in::{self, SignedIn};
 use tollgate_edge::list::{Done, List, path_id};
 use tollgate_edge::object_body::ObjectBody;
 use tollgate_edge::session::{Page, PersonSession, invalid_session, step_up_required};
 use tollgate_edge::{ApiError, ErrorBody};
 use tollgate_storage::{Session, SessionOwner};
-use tollgate_types::Error;
+use tollgate_types::{Error, ErrorCode};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::wire::{
-    EndedBody, ListedSession, PasswordBody, PasswordSignIn, PersonPatch, PersonSessionBody, SessionBody,
-    SignedInBody, TokenBody,
+    EmailBody, EndedBody, ListedSession, PasswordBody, PasswordSignIn, PersonPatch, PersonSessionBody,
+    SessionBody, SignedInBody, TokenBody,
 };
 use crate::ConsoleApi;
 
@@ -25,6 +25,7 @@ pub fn routes() -> OpenApiRouter<ConsoleApi> {
         .routes(routes!(get_session))
         .routes(routes!(sign_in_by_link))
         .routes(routes!(sign_in_by_password))
+        .routes(routes!(send_sign_in_link))
         .routes(routes!(sign_out))
         .routes(routes!(step_up))
         .routes(routes!(list_sessions, end_other_sessions))
@@ -90,9 +91,25 @@ async fn sign_in_by_link(
 ) -> Result<Response, ApiError> {
     let gate = &console.gate;
     match gate.sign_ins.redeem(&token, false, &page.visitor).await {
-        Ok(created) => Ok(signed_in(&console, &page, &created).await?),
+        Ok(created) => {
+            record(&console, &page, &created.session).await?;
+            Ok(signed_in(&console, &page, &created).await?)
+        }
         Err(error) => Err(gate.failed(&page, error).await),
     }
+}
+
+/// Records a sign-in in the audit log.
+async fn record(console: &ConsoleApi, page: &Page, session: &Session) -> Result<(), Error> {
+    if let SessionOwner::Person(person) = session.owner {
+        let people = &console.operations.storage.people;
+        let memberships = people.memberships(person).await?;
+        console
+            .operations
+            .record_sign_in(&memberships, session.id, page.request())
+            .await;
+    }
+    Ok(())
 }
 
 /// Signs a person in by e-mail address and password. After ten wrong passwords in 15 minutes, the
@@ -117,11 +134,37 @@ async fn sign_in_by_password(
         .await
     {
         Ok((created, device)) => {
+            record(&console, &page, &created.session).await?;
             let response = signed_in(&console, &page, &created).await?;
             Ok(page.cookies.known_device(&device, response))
         }
         Err(error) => Err(gate.failed(&page, error).await),
     }
+}
+
+/// Sends a link to an e-mail address that signs its person in without the password, to set a new
+/// one. The link works once and expires in one hour. The response is the same for unknown
+/// addresses. An address gets at most three links in 15 minutes.
+#[utoipa::path(
+    post, path = "/console/api/v1/sign-in/reset", tag = "Sign-in", operation_id = "send_sign_in_link",
+    request_body = EmailBody,
+    responses((status = 200, body = Done), (status = "default", body = ErrorBody)),
+    security((), ("session" = []))
+)]
+async fn send_sign_in_link(
+    _: Page,
+    State(console): State<ConsoleApi>,
+    ObjectBody(EmailBody { email }): ObjectBody<EmailBody>,
+) -> Result<Json<Done>, ApiError> {
+    let email = sign_in::address(&email)?;
+    if !console.operations.sends_mail() {
+        let message = "This service sends no e-mails. Ask its operator for a sign-in link.";
+        return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).into());
+    }
+    // The response does not wait, so that its time does not reveal whether the address is known.
+    let operations = console.operations.clone();
+    tokio::spawn(async move { operations.send_reset_link(&email).await });
+    Ok(Json(Done { done: true }))
 }
 
 /// Ends the session of the browser.

@@ -24,6 +24,8 @@ pub struct ServiceBody {
     pub support: Option<String>,
     /// Version of the gateway.
     pub version: String,
+    /// Whether the service can send a sign-in link by e-mail.
+    pub sends_mail: bool,
 }
 
 /// The session that a sign-in has created.
@@ -186,6 +188,20 @@ impl Read for PasswordSignIn {
         Ok(Self {
             email: members.required("email", "an e-mail address")?,
             password: members.required("password", "a string")?,
+        })
+    }
+}
+
+/// The e-mail address of a person.
+#[derive(ToSchema)]
+pub(crate) struct EmailBody {
+    pub(crate) email: String,
+}
+
+impl Read for EmailBody {
+    fn read(members: &mut Members) -> Result<Self, Error> {
+        Ok(Self {
+            email: members.required("email", "an e-mail address")?,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! `GET /v1/account/usage`: usage, cost and balance of an account.
 
 mod routes;
-mod service;
-mod wire;
+pub(crate) mod service;
+pub(crate) mod wire;
 
 pub use routes::routes;

@@ -1,7 +1,7 @@
 //! Reads balance, plan and usage rows of an account.
 
 use tollgate_catalog::composition_version;
-use tollgate_storage::{Account, Product, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageTotal};
+use tollgate_storage::{Account, Product, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
 use tollgate_types::Error;
 
 use super::wire::{AccountUsage, BalanceRecord, GroupTotals, PlanRecord, Totals, UsageRecord};
@@ -65,7 +65,7 @@ pub(super) async fn account_usage(
     }
     let mut data = Vec::with_capacity(rows.len());
     for row in &rows {
-        data.push(record(console, row).await?);
+        data.push(record(&*console.usage, row).await?);
     }
     Ok(AccountUsage {
         balance: BalanceRecord {
@@ -80,11 +80,11 @@ pub(super) async fn account_usage(
 }
 
 /// Returns the record of a usage row. Only rows of compositions have parts to load.
-async fn record(console: &Console, row: &UsageRow) -> Result<UsageRecord, Error> {
+pub(crate) async fn record(usage: &dyn UsageStore, row: &UsageRow) -> Result<UsageRecord, Error> {
     if row.price_version != composition_version() {
         return Ok(UsageRecord::of(row, &[]));
     }
-    let parts = console.usage.parts(row.account, row.id).await;
+    let parts = usage.parts(row.account, row.id).await;
     Ok(UsageRecord::of(row, &parts.map_err(Error::from)?))
 }
 

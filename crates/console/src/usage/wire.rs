@@ -44,10 +44,6 @@ pub struct UsageQuery {
 
 impl UsageQuery {
     pub(super) fn decode(self) -> Result<UsageRequest, Error> {
-        let limit = self.limit.unwrap_or(DEFAULT_LIMIT);
-        if !(1..=MAX_LIMIT).contains(&limit) {
-            return Err(invalid("limit", "'limit' must be an integer from 1 to 100."));
-        }
         let filter = UsageFilter {
             from: instant("from", self.from)?,
             to: instant("to", self.to)?,
@@ -63,14 +59,23 @@ impl UsageQuery {
             filter,
             page: UsagePage {
                 after: id("after", self.after)?,
-                limit,
+                limit: page_limit(self.limit)?,
             },
             group,
         })
     }
 }
 
-fn invalid(param: &str, message: impl Into<String>) -> Error {
+/// Returns the number of results per page: 1 to 100, default 20.
+pub(crate) fn page_limit(limit: Option<u32>) -> Result<u32, Error> {
+    let limit = limit.unwrap_or(DEFAULT_LIMIT);
+    match (1..=MAX_LIMIT).contains(&limit) {
+        true => Ok(limit),
+        false => Err(invalid("limit", "'limit' must be an integer from 1 to 100.")),
+    }
+}
+
+pub(crate) fn invalid(param: &str, message: impl Into<String>) -> Error {
     Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 
@@ -89,7 +94,7 @@ fn group_by(name: &str) -> Result<UsageGroup, Error> {
     }
 }
 
-fn id<T: std::str::FromStr>(param: &str, text: Option<String>) -> Result<Option<T>, Error> {
+pub(crate) fn id<T: std::str::FromStr>(param: &str, text: Option<String>) -> Result<Option<T>, Error> {
     let parse = |text: String| {
         text.parse()
             .map_err(|_| invalid(param, format!("'{param}' is not a valid id.")))
@@ -97,7 +102,7 @@ fn id<T: std::str::FromStr>(param: &str, text: Option<String>) -> Result<Option<
     text.map(parse).transpose()
 }
 
-fn instant(param: &str, text: Option<String>) -> Result<Option<Timestamp>, Error> {
+pub(crate) fn instant(param: &str, text: Option<String>) -> Result<Option<Timestamp>, Error> {
     let Some(text) = text else { return Ok(None) };
     let at = Timestamp::parse(&text).ok_or_else(|| {
         invalid(
@@ -386,7 +391,7 @@ impl From<&UsagePart> for UsagePartRecord {
 }
 
 impl UsageRecord {
-    pub(super) fn of(row: &UsageRow, parts: &[UsagePart]) -> Self {
+    pub(crate) fn of(row: &UsageRow, parts: &[UsagePart]) -> Self {
         let millis = |at: Timestamp| u64::try_from(at.since(row.created_at).as_millis()).unwrap_or(u64::MAX);
         Self {
             id: row.id.to_string(),

@@ -72,12 +72,13 @@ pub fn document() -> Document {
     document
 }
 
-/// Returns the name, support contact and version of the service.
-pub(crate) fn service(slug: &str, support: Option<&str>) -> ServiceBody {
+/// Returns the description of the service for the pages.
+pub(crate) fn service(slug: &str, support: Option<&str>, sends_mail: bool) -> ServiceBody {
     ServiceBody {
         name: slug.to_owned(),
         support: support.map(str::to_owned),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        sends_mail,
     }
 }
 
