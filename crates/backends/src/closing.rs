@@ -10,7 +10,7 @@ pub(crate) const OPEN_SUBSCRIPTIONS: &str =
     "SELECT count(*) AS open FROM subscription WHERE account_id = $1 AND state IN ('active', 'past_due')";
 
 /// Statements that remove personal data and content. `$1`: the account.
-pub(crate) const REMOVE: [&str; 20] = [
+pub(crate) const REMOVE: [&str; 22] = [
     "UPDATE account SET name = 'closed account', state = 'closed' WHERE id = $1",
     "UPDATE api_key SET name = '' WHERE account_id = $1",
     "UPDATE credit_lot SET note = '' WHERE account_id = $1",
@@ -28,6 +28,8 @@ pub(crate) const REMOVE: [&str; 20] = [
     "DELETE FROM idempotency WHERE account_id = $1",
     "DELETE FROM calibration WHERE account_id = $1",
     "DELETE FROM calibration_model WHERE account_id = $1",
+    "DELETE FROM chat_turn WHERE account_id = $1",
+    "DELETE FROM chat WHERE account_id = $1",
     "DELETE FROM job_event WHERE account_id = $1",
     "DELETE FROM job_step WHERE account_id = $1",
     "DELETE FROM job WHERE account_id = $1",

@@ -4,6 +4,7 @@
 
 mod batches;
 mod calibrations;
+mod chats;
 mod closing;
 mod columns;
 mod fatal;

@@ -46,6 +46,7 @@ macro_rules! migrations {
             "0039_people",
             "0040_key_rotation",
             "0041_key_rights",
+            "0042_chats",
         )
     };
     ($folder:literal: $($name:literal,)*) => {

@@ -217,7 +217,7 @@ pub trait AccountStore: Send + Sync {
 
     /// Closes a suspended account without running calls, jobs and subscriptions: revokes its keys
     /// and removes its name, members, alerts, notices, stored responses, jobs, files, media,
-    /// calibrations and notes. Ledger, usage rows and the audit log remain. Closing a closed
+    /// calibrations, chats and notes. Ledger, usage rows and the audit log remain. Closing a closed
     /// account again removes data written since. `NotFound` if the account does not exist.
     async fn close_account(&self, id: AccountId, at: Timestamp) -> Result<CloseOutcome>;
 }

@@ -10,6 +10,7 @@ pub mod batch;
 pub mod blob;
 pub mod calibration;
 pub mod chain;
+pub mod chat;
 pub mod counter;
 pub mod error;
 pub mod file;
@@ -57,6 +58,7 @@ pub use batch::{BatchLine, BatchStore, ChargedLine, LineCounts, LineState};
 pub use blob::{Blob, BlobContent, BlobKey, BlobStore};
 pub use calibration::{Calibration, CalibrationFilter, CalibrationStore, NewCalibration};
 pub use chain::{Chain, Link, TransferHash};
+pub use chat::{Chat, ChatSave, ChatSaveOutcome, ChatStore, ChatTurn};
 pub use counter::{Budget, Counters, Decision};
 pub use error::{StorageError, StorageErrorKind};
 pub use file::{
@@ -143,6 +145,8 @@ pub struct Storage {
     pub files: Arc<dyn FileStore>,
     /// Profiles that correct the probabilities of typed decisions.
     pub calibrations: Arc<dyn CalibrationStore>,
+    /// Saved chats of the playground.
+    pub chats: Arc<dyn ChatStore>,
     /// Subscriptions to plans and hosted agents, paid by the period.
     pub subscriptions: Arc<dyn SubscriptionStore>,
     /// Subscriptions that a payment provider renews.

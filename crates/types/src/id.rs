@@ -193,6 +193,11 @@ id!(
     "cal_"
 );
 id!(
+    /// A saved chat of the playground.
+    ChatId,
+    "chat_"
+);
+id!(
     /// Background work that continues after the response to its request.
     JobId,
     "job_"

@@ -29,9 +29,9 @@ pub use clock::{Clock, Timestamp};
 pub use error::{Error, ErrorCode, Retry};
 pub use format::Format;
 pub use id::{
-    AccountId, AdminId, AuditId, BatchId, CalibrationId, DecisionId, FileId, HoldId, JobId, KeyId, LinkId,
-    MediaId, MemberId, MessageBatchId, NoticeId, PersonId, RequestId, ResponseId, SessionId, SubscriptionId,
-    TopUpId, WorkerId,
+    AccountId, AdminId, AuditId, BatchId, CalibrationId, ChatId, DecisionId, FileId, HoldId, JobId, KeyId,
+    LinkId, MediaId, MemberId, MessageBatchId, NoticeId, PersonId, RequestId, ResponseId, SessionId,
+    SubscriptionId, TopUpId, WorkerId,
 };
 pub use job::{JobStatus, StepState};
 pub use money::Credits;

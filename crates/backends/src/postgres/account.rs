@@ -138,7 +138,7 @@ async fn close(connection: &mut PgConnection, id: AccountId, at: Timestamp) -> R
 }
 
 /// Reads the account and locks its row until the transaction ends.
-async fn locked(connection: &mut PgConnection, id: AccountId) -> Result<Account> {
+pub(super) async fn locked(connection: &mut PgConnection, id: AccountId) -> Result<Account> {
     let lock =
         sqlx::query("SELECT * FROM account WHERE id = $1 FOR NO KEY UPDATE").bind(id.as_u128().to_be_bytes());
     let row = lock

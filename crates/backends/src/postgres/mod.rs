@@ -12,6 +12,7 @@ mod audit;
 mod audit_log;
 mod batch_line;
 mod calibration;
+mod chat;
 mod error;
 mod file;
 mod idempotency;
@@ -150,6 +151,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         files: Arc::new(file::Files(pool.clone())),
         batches: Arc::new(batch_line::BatchLines(pool.clone())),
         calibrations: Arc::new(calibration::Calibrations(pool.clone())),
+        chats: Arc::new(chat::Chats(pool.clone())),
         subscriptions: Arc::new(subscription::Subscriptions(node.clone())),
         provider_subscriptions: Arc::new(provider_subscription::ProviderSubscriptions(pool.clone())),
         idempotency: Arc::new(idempotency::Idempotency(pool.clone())),

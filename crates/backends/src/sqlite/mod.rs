@@ -18,6 +18,7 @@ mod batch_line;
 mod bulk;
 mod calibration;
 mod chain;
+mod chat;
 mod database;
 mod engine;
 mod file;
@@ -152,6 +153,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         files: Arc::new(engine.clone()),
         batches: Arc::new(engine.clone()),
         calibrations: Arc::new(engine.clone()),
+        chats: Arc::new(engine.clone()),
         subscriptions: Arc::new(engine.clone()),
         provider_subscriptions: Arc::new(engine.clone()),
         idempotency: Arc::new(engine.clone()),

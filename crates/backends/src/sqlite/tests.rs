@@ -16,8 +16,9 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timest
 use super::database::migrate;
 use super::statements::BatchWriter;
 use super::{
-    Sqlite, SqliteConfig, account, admin, audit, audit_log, chain, idempotency, job, key, ledger, lot, media,
-    member, notice, person, price, recover, refund, report, response, session, subscription, usage, webhook,
+    Sqlite, SqliteConfig, account, admin, audit, audit_log, chain, chat, idempotency, job, key, ledger, lot,
+    media, member, notice, person, price, recover, refund, report, response, session, subscription, usage,
+    webhook,
 };
 use crate::rows::KEYS_LAST_USED;
 
@@ -49,6 +50,8 @@ fn statements() -> Vec<Arc<str>> {
         idempotency::STATEMENTS,
         crate::batches::STATEMENTS,
         crate::calibrations::STATEMENTS,
+        chat::STATEMENTS,
+        crate::chats::STATEMENTS,
         crate::files::STATEMENTS,
         job::STATEMENTS,
         crate::jobs::STATEMENTS,
@@ -139,7 +142,7 @@ fn the_last_use_of_a_key_is_looked_up_in_an_index() {
     });
 }
 
-/// No statement scans the tables of transfers, usage, balances, responses, media, people or
+/// No statement scans the tables of transfers, usage, balances, responses, media, chats, people or
 /// sessions, except the statement that loads the balances at startup.
 #[test]
 fn no_statement_scans_growing_tables() {
@@ -158,6 +161,8 @@ fn no_statement_scans_growing_tables() {
                     "response",
                     "response_item",
                     "media",
+                    "chat",
+                    "chat_turn",
                     "person",
                     "credential",
                     "session",

@@ -11,12 +11,12 @@ use tollgate_backends::postgres;
 use tollgate_storage::conformance::LedgerSnapshot;
 use tollgate_storage::refund::refund_id;
 use tollgate_storage::{
-    Account, AccountState, Balance, Grant, HoldOutcome, Limits, LotTerms, NewHold, NewRefund, RefundOutcome,
-    Settlement, Storage, latest_expiry,
+    Account, AccountState, Balance, ChatSave, ChatSaveOutcome, Grant, HoldOutcome, Limits, LotTerms, NewHold,
+    NewRefund, RefundOutcome, Settlement, Storage, latest_expiry,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timestamp, Usage};
+use tollgate_types::{AccountId, ChatId, Credits, HoldId, PriceVersion, RequestId, Timestamp, Usage};
 
 use crate::database::TestDatabase;
 
@@ -225,6 +225,42 @@ fn nodes_do_not_deadlock() {
         });
         join_all(calls).await;
         assert_eq!(LedgerSnapshot::read(&one).await.of(ACCOUNT).usage.len(), 64);
+    });
+}
+
+/// Two nodes that save new chats concurrently never exceed the cap of the account.
+#[test]
+fn nodes_share_the_cap_of_chats() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let one = one_account(&database, 1).await;
+        let two = postgres::open(database.config()).await.unwrap();
+        let nodes = [&one, &two];
+        for round in 1..=8_u32 {
+            let saves = (0..8).map(|number| {
+                nodes[number % 2].chats.save(ChatSave {
+                    account: ACCOUNT,
+                    id: ChatId::from_u128(u128::from(round) * 100 + number as u128),
+                    created_by: None,
+                    kind: "chat".to_owned(),
+                    title: Some(Vec::new()),
+                    models: Vec::new(),
+                    settings: Vec::new(),
+                    base_revision: 0,
+                    from: 0,
+                    turns: Vec::new(),
+                    digest: [0; 32],
+                    cap: round,
+                    max_turns: 1,
+                    max_bytes: 1,
+                    at: NOW,
+                })
+            });
+            let outcomes = join_all(saves).await.into_iter().map(Result::unwrap);
+            let saved = outcomes.filter(|outcome| matches!(outcome, ChatSaveOutcome::Saved(_)));
+            assert_eq!(saved.count(), 1);
+            assert_eq!(two.chats.count(ACCOUNT).await.unwrap(), round);
+        }
     });
 }
 

@@ -100,6 +100,12 @@ const EDGES: &str = r#"
         VALUES (x'01', x'01ff', x'01', 'invitation', x'02', NULL, NULL, 0, 7),
         (x'02', x'02ff', x'02', 'sign_in', NULL, x'ff000000000000000000000000000000', NULL, 0, -7),
         (x'03', x'03ff', x'03', 'sign_in', NULL, NULL, x'01', 0, 1);
+    INSERT INTO chat (account_id, id, created_by, kind, title, models, settings, revision, turns, bytes, saved, created_at,
+        updated_at) VALUES (x'01000000000000000000000000000000', x'01', NULL, '', x'', '[]', x'', 1, 0, 0, x'', 0, 0),
+        (x'ff000000000000000000000000000000', x'01', x'02', 'chat', x'ff', '["é"]', x'00', 4294967295, 1,
+        9223372036854775807, x'01ff', -1, 7);
+    INSERT INTO chat_turn (account_id, chat_id, ordinal, body, bytes, request_ids)
+        VALUES (x'ff000000000000000000000000000000', x'01', 0, x'00ff', 4294967295, x'');
     INSERT INTO sign_in_failure (digest, failures, began_at, ends_at) VALUES (x'01ff', 9223372036854775807, 0, -1);
     INSERT INTO audit_log (id, at, actor, role, action, object, outcome, member_id)
         VALUES (x'01', 0, '', '', '', '', 'done', x'02'), (x'02', 0, '', '', '', '', 'done', NULL)"#;
@@ -128,6 +134,8 @@ fn values_round_trip_unchanged() {
             ("session", "expires_at", (2, i128::from(i64::MAX))),
             ("sign_in_link", "expires_at", (3, 1)),
             ("sign_in_failure", "failures", (1, i128::from(i64::MAX))),
+            ("chat", "bytes", (2, i128::from(i64::MAX))),
+            ("chat_turn", "bytes", (1, i128::from(u32::MAX))),
             ("member", "created_at", (2, 0)),
             ("audit_log", "at", (2, 0)),
         ] {

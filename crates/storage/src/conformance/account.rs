@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use tollgate_types::id::TransferId;
-use tollgate_types::{AccountId, CalibrationId, Credits, FileId, JobId, JobStatus, MediaId, ResponseId};
+use tollgate_types::{
+    AccountId, CalibrationId, ChatId, Credits, FileId, JobId, JobStatus, MediaId, ResponseId,
+};
 
 use super::calibration::{insert, new as calibration};
+use super::chat::{save as save_chat, save_of as chat};
 use super::file::{QUOTA, file};
 use super::idempotency::claim;
 use super::job::{accept, end, lease};
@@ -289,6 +292,7 @@ pub async fn closed_accounts_keep_only_their_ledger(factory: Factory) {
         storage.files.insert(file(number(6), id), QUOTA).await.unwrap();
         storage.media.insert(media(number(7), id)).await.unwrap();
         insert(&storage, calibration(number(8), id)).await;
+        save_chat(&storage, chat(number(12), id)).await;
         storage.idempotency.claim(claim(id, number(9))).await.unwrap();
         storage.webhooks.renew_secret(id).await.unwrap();
         accept(&storage, number(10), id).await;
@@ -339,6 +343,8 @@ pub async fn closed_accounts_keep_only_their_ledger(factory: Factory) {
             .get(id, CalibrationId::from_u128(number(8)))
             .await;
         assert_eq!(learned.unwrap().is_some(), exists);
+        let loaded = storage.chats.load(id, ChatId::from_u128(number(12))).await;
+        assert_eq!(loaded.unwrap().is_some(), exists);
         let job = storage.jobs.get(id, JobId::from_u128(number(10))).await;
         assert_eq!(job.unwrap().is_some(), exists);
         assert_eq!(storage.webhooks.secret(id).await.unwrap() > 1, exists);

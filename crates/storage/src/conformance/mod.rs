@@ -22,6 +22,7 @@ pub mod audit_log;
 pub mod batch;
 pub mod blob;
 pub mod calibration;
+pub mod chat;
 pub mod concurrency;
 pub mod counter;
 pub mod engine;
@@ -125,6 +126,10 @@ macro_rules! conformance_tests {
             calibration: inserted_then_read, versions_increase_and_are_never_reused, calibrations_belong_to_one_account,
                 listed_in_pages, quota_is_enforced, concurrent_inserts_respect_the_quota, the_newest_or_the_chosen_is_the_default,
                 ids_are_used_once;
+            chat: saved_then_read, turns_are_replaced_from_a_position, repeated_saves_write_nothing, other_revisions_conflict,
+                cap_is_enforced, own_limit_replaces_the_cap, concurrent_saves_respect_the_cap,
+                concurrent_saves_of_one_revision_succeed_once, size_is_limited, last_updated_first_in_pages, renamed_between_saves,
+                chats_belong_to_one_account, deleted_with_their_turns, deleted_by_creator, unknown_and_closed_accounts_save_nothing;
             idempotency: one_claim_is_first, answer_is_replayed_for_the_same_request, released_key_is_claimed_anew,
                 abandoned_and_expired_claims_are_void, keys_belong_to_one_account, sweep_deletes_expired_rows;
             label_prior: last_save_wins;
@@ -278,6 +283,7 @@ mod tests {
             ("idempotency", include_str!("idempotency.rs")),
             ("batch", include_str!("batch.rs")),
             ("calibration", include_str!("calibration.rs")),
+            ("chat", include_str!("chat.rs")),
             ("file", include_str!("file.rs")),
             ("job", include_str!("job.rs")),
             ("key", include_str!("key.rs")),
