@@ -1,6 +1,7 @@
 //! API crate for models, usage, webhook secrets, the events of payment providers, and the console.
 
 pub mod audit;
+pub mod chats;
 pub mod keys;
 pub mod models;
 pub mod money;
@@ -24,6 +25,7 @@ use tollgate_operations::{Actor, Operation, Operations};
 use tollgate_storage::{LedgerStore, SubscriptionStore, UsageStore};
 use tollgate_types::Clock;
 
+pub use chats::SavedChats;
 pub use sign_in::wire::ServiceBody;
 
 /// Shared state of this crate's handlers.
@@ -42,6 +44,7 @@ pub struct Console {
     pub webhook_secrets: WebhookSecrets,
     /// Source of the current time, which determines the current week.
     pub clock: Arc<dyn Clock>,
+    pub chats: SavedChats,
 }
 
 /// Returns all routes of the public API in this crate.
@@ -50,6 +53,7 @@ pub fn routes() -> utoipa_axum::router::OpenApiRouter<Console> {
         .merge(usage::routes())
         .merge(payments::routes())
         .merge(webhooks::routes())
+        .merge(chats::public_routes())
 }
 
 /// Shared state of the console API's handlers.
@@ -59,7 +63,9 @@ pub struct ConsoleApi {
     pub gate: Arc<SessionGate>,
     /// Executor of the commands that members may run.
     pub operations: Arc<Operations>,
-    /// Name, support contact and version of the service.
+    /// Saved chats of the playground.
+    pub chats: SavedChats,
+    /// Description of the service for the pages.
     pub service: ServiceBody,
 }
 
@@ -88,4 +94,5 @@ pub fn console_routes() -> utoipa_axum::router::OpenApiRouter<ConsoleApi> {
         .merge(keys::routes())
         .merge(money::routes())
         .merge(audit::routes())
+        .merge(chats::routes())
 }

@@ -54,6 +54,7 @@ pub const fn status_and_type(code: ErrorCode) -> (StatusCode, &'static str) {
         | Code::GpuLimitExceeded
         | Code::AgentLimitReached
         | Code::KeyLimitReached
+        | Code::ChatLimitReached
         | Code::IdempotencyKeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_request_error"),
         Code::RateLimitExceeded => (StatusCode::TOO_MANY_REQUESTS, "rate_limit_error"),
         Code::InternalError => (StatusCode::INTERNAL_SERVER_ERROR, "server_error"),

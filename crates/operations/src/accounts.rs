@@ -251,7 +251,7 @@ pub struct AccountUpdate {
     pub gpus: Option<NewLimit<u32>>,
     /// Maximum number of hosted agents. Not enforced yet.
     pub agents: Option<NewLimit<u32>>,
-    /// Maximum number of saved chats. Not enforced yet.
+    /// Maximum number of saved chats.
     pub chats: Option<NewLimit<u32>>,
     /// Maximum number of stored files.
     pub files: Option<NewLimit<u32>>,
@@ -405,6 +405,8 @@ async fn limits_with_use(operations: &Operations, account: &Account) -> Result<V
         .used(account.id, operations.clock.now())
         .await;
     let files = files.map_err(Error::internal)?;
+    let chats = operations.storage.chats.count(account.id).await;
+    let chats = chats.map_err(Error::internal)?;
     let view = |name: &str, limit: u64, used: Option<u64>| LimitView {
         name: name.to_owned(),
         limit,
@@ -422,6 +424,7 @@ async fn limits_with_use(operations: &Operations, account: &Account) -> Result<V
             limits.keys.into(),
             u64::try_from(keys.iter().filter(counts).count()).ok(),
         ),
+        view("chats", limits.chats.into(), Some(chats.into())),
         view("files", limits.files, Some(files.files)),
         view("files_gib", limits.files_gib, Some(files.bytes.div_ceil(1 << 30))),
         view("batch_tokens", limits.batch_tokens, None),
@@ -434,6 +437,7 @@ fn in_force(operations: &Operations, account: &Account) -> LimitsView {
         rpm: operations.limiter.rpm(account, Budget::Work),
         tpm: operations.limiter.tpm(account),
         keys: own.keys.unwrap_or(default.keys),
+        chats: own.chats.unwrap_or(default.chats),
         files: own.files.map_or(default.files, u64::from),
         files_gib: own.files_gib.map_or(default.files_gib, u64::from),
         batch_tokens: own.batch_tokens.unwrap_or(default.batch_tokens),

@@ -21,6 +21,8 @@ use crate::view::providers::{ProviderView, ServerView};
 pub struct DefaultLimits {
     /// Maximum number of unrevoked keys.
     pub keys: u32,
+    /// Maximum number of saved chats.
+    pub chats: u32,
     /// Maximum number of stored files.
     pub files: u64,
     /// Maximum total size of stored files, in GiB.

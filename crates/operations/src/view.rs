@@ -43,7 +43,7 @@ pub struct AccountView {
     pub gpus: Option<u32>,
     /// Maximum number of hosted agents; null for the default. Not enforced yet.
     pub agents: Option<u32>,
-    /// Maximum number of saved chats; null for the default. Not enforced yet.
+    /// Maximum number of saved chats; null for the default.
     pub chats: Option<u32>,
     /// Maximum number of stored files; null for the default.
     #[serde(default)]
@@ -134,6 +134,9 @@ pub struct LimitsView {
     pub tpm: u64,
     /// Maximum number of unrevoked keys.
     pub keys: u32,
+    /// Maximum number of saved chats.
+    #[serde(default)]
+    pub chats: u32,
     /// Maximum number of stored files.
     pub files: u64,
     /// Maximum total size of stored files, in GiB.

@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use tollgate_accounts::KeyParams;
 use tollgate_backends::Migrated;
 use tollgate_console::operators::OperatorConsole;
-use tollgate_console::{Console, ConsoleApi, ServiceBody};
+use tollgate_console::{Console, ConsoleApi, SavedChats, ServiceBody};
 use tollgate_edge::failed_keys::FailedKeys;
 use tollgate_edge::session::{self, SessionGate, Site};
 use tollgate_edge::websocket::Sessions;
@@ -321,6 +321,12 @@ pub fn app(
         storage: services.media_jobs.storage.clone(),
         previews: Arc::default(),
     };
+    let chats = SavedChats {
+        store: app_state.storage.chats.clone(),
+        vault: app_state.vault.clone(),
+        clock: app_state.clock.clone(),
+        default_limit: config.file.limits.chats,
+    };
     let console = Console {
         authenticator: services.authenticator.clone(),
         catalog: app_state.catalog.clone(),
@@ -330,6 +336,7 @@ pub fn app(
         top_ups: app_state.top_ups.clone(),
         webhook_secrets: app_state.webhook_secrets.clone(),
         clock: app_state.clock.clone(),
+        chats: chats.clone(),
     };
     let health = Health {
         engine: app_state.storage.engine.clone(),
@@ -339,6 +346,7 @@ pub fn app(
     let console_api = config.file.console.enabled.then(|| ConsoleApi {
         gate: Arc::new(session_gate(Some(&services.authenticator), config, app_state)),
         operations: app_state.operations.clone(),
+        chats,
         service: console_service(config, app_state.operations.sends_mail()),
     });
     App {

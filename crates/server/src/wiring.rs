@@ -257,6 +257,7 @@ async fn build_app_state(
         limiter: limiter.clone(),
         default_limits: DefaultLimits {
             keys: limits.keys,
+            chats: limits.chats,
             files: limits.files,
             files_gib: limits.files_gib,
             batch_tokens: limits.batch_tokens,

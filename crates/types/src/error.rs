@@ -214,6 +214,8 @@ error_codes! {
     AgentLimitReached => "agent_limit_reached",
     /// The account has reached its maximum number of keys.
     KeyLimitReached => "key_limit_reached",
+    /// The account has reached its maximum number of saved chats.
+    ChatLimitReached => "chat_limit_reached",
     /// The idempotency key was used for a different request.
     IdempotencyKeyReused => "idempotency_key_reused",
     /// The limit of requests or tokens per minute, or of open sessions, is reached.

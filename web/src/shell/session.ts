@@ -15,7 +15,7 @@ export const session = signal<AccountSession | null | undefined>(undefined);
 /** Session of an administrator, in the console of the operators. */
 export const operator = signal<OperatorSession | null | undefined>(undefined);
 
-export const service = signal<Service>({ name: "Tollgate", support: null, version: "" });
+export const service = signal<Service>({ name: "Tollgate", support: null, version: "", sends_mail: false });
 
 /** Error of the request for the session. */
 export const sessionError = signal<ApiError | null>(null);

@@ -7,6 +7,8 @@ export interface Service {
   name: string;
   support: string | null;
   version: string;
+  /** Whether the service can send a sign-in link by e-mail. */
+  sends_mail: boolean;
 }
 
 export interface Membership {

@@ -148,6 +148,20 @@ async fn a_batch_completes_and_costs_65_percent() {
             (&json!(MODEL), &json!({"a": "b"}))
         );
 
+        // As a job, the batch has no result.
+        let job = done["id"].as_str().unwrap().replace("batch_", "job_");
+        let job = scene.ask("GET", &format!("/v1/jobs/{job}"), &[]).await;
+        assert_eq!(
+            (job.status, &job.json()["type"]),
+            (200, &json!("batch")),
+            "{}",
+            job.text()
+        );
+        assert_eq!(
+            (&job.json()["status"], &job.json()["result"]),
+            (&json!("completed"), &Value::Null)
+        );
+
         let results = scene.results(&done["output_file_id"]).await;
         assert_eq!(results.len(), 5);
         let mut cost = 0;

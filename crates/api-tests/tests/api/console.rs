@@ -2,6 +2,7 @@
 
 mod account_data;
 mod browser;
+mod chats;
 mod key_rights;
 mod keys;
 mod mail;

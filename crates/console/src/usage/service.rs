@@ -1,7 +1,9 @@
 //! Reads balance, plan and usage rows of an account.
 
 use tollgate_catalog::composition_version;
-use tollgate_storage::{Account, Product, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal};
+use tollgate_storage::{
+    Account, Product, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageStore, UsageTotal,
+};
 use tollgate_types::Error;
 
 use super::wire::{AccountUsage, BalanceRecord, GroupTotals, PlanRecord, Totals, UsageRecord};

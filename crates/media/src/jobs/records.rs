@@ -89,10 +89,11 @@ impl Records {
         })
     }
 
-    /// Returns the result of a completed job; `None` for other jobs and for jobs without a stored
-    /// result.
+    /// Returns the result of a completed media job; `None` for other jobs and for jobs without a
+    /// stored result. Batches and background responses have their own endpoints.
     pub(crate) async fn result(&self, origin: &str, job: &Job) -> Result<Option<JobResult>, Error> {
-        if job.status != JobStatus::Completed {
+        let is_media = [images::KIND, videos::KIND, compose::KIND].contains(&&*job.terms.kind);
+        if job.status != JobStatus::Completed || !is_media {
             return Ok(None);
         }
         let Some(sealed) = &job.result else {

@@ -172,6 +172,8 @@ pub struct LimitsSection {
     pub tpm: u64,
     /// Maximum number of unrevoked keys of each account.
     pub keys: u32,
+    /// Maximum number of saved chats of each account.
+    pub chats: u32,
     /// Maximum number of stored files of each account.
     pub files: u64,
     /// Maximum total size of the stored files of each account, in GiB.
@@ -186,6 +188,7 @@ impl Default for LimitsSection {
             rpm: 50,
             tpm: 2_000_000,
             keys: 50,
+            chats: 50,
             files: 10_000,
             files_gib: 100,
             batch_tokens: 200_000_000,

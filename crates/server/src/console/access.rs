@@ -67,6 +67,8 @@ const TABLE: &[(Method, &str, MemberPermission)] = &[
     (Method::GET, "/v1/models", Read),
     (Method::GET, "/v1/models/{*model}", Read),
     (Method::POST, "/v1/moderations", Use),
+    (Method::GET, "/v1/playground/conversations", Use),
+    (Method::GET, "/v1/playground/conversations/{id}", Use),
     (Method::POST, "/v1/quote", Use),
     (Method::POST, "/v1/responses", Use),
     (Method::POST, "/v1/responses/compact", Use),

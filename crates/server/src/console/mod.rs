@@ -41,6 +41,8 @@ use crate::documentation;
         (name = "Operators", description = "Sessions of administrators, on the admin listener"),
         (name = "Account", description = "The account of the session"),
         (name = "Keys", description = "API keys of the account"),
+        (name = "Chats", description = "Saved chats of the playground"),
+        (name = "Usage", description = "Calls of the account, and their costs over time"),
         (name = "Billing", description = "Balance, credits, plans and statements of the account"),
         (name = "People", description = "Members and invitations of the account")
     )

@@ -68,7 +68,7 @@ pub enum Accounts {
     },
     /// Override an account's limits. Omitted limits stay unchanged; `default` removes an override.
     #[command(
-        after_help = "Examples:\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm 600 --tpm 5000000\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm default --keys 200\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --files 100 --files-gib 5 --batch-tokens 1000000\n\nGPU, agent and chat limits are not enforced yet."
+        after_help = "Examples:\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm 600 --tpm 5000000\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm default --keys 200\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --files 100 --files-gib 5 --batch-tokens 1000000\n\nLimits of GPUs and agents are not enforced yet."
     )]
     SetLimits {
         /// Account id, or account name if unique.

@@ -7,7 +7,7 @@ import { request, toApiError } from "../../shell/api.ts";
 import { minutes } from "../../shell/format.ts";
 import { Front } from "../../shell/front.tsx";
 import { place } from "../../shell/router.ts";
-import { continueAfterSignIn, session, setSession, signInToken } from "../../shell/session.ts";
+import { continueAfterSignIn, service, session, setSession, signInToken } from "../../shell/session.ts";
 import type { AccountSession } from "../../shell/types.ts";
 
 type LinkState = "ready" | "gone" | { needsSignIn: string };
@@ -67,6 +67,7 @@ function PasswordPage(props: { link: LinkState; onSignedIn: () => void }) {
   const [password, setPassword] = useState("");
   const [errors, setErrors] = useState<{ email?: string; password?: string; form?: string }>({});
   const [isBusy, setBusy] = useState(false);
+  const [sentTo, setSentTo] = useState<string | null>(null);
   const hasEnded = place.value.params.has("ended");
 
   const submit = async (event: Event) => {
@@ -98,6 +99,21 @@ function PasswordPage(props: { link: LinkState; onSignedIn: () => void }) {
       }
     }
     setBusy(false);
+  };
+
+  const sendLink = async () => {
+    if (!email.includes("@")) {
+      setErrors({ email: "Enter your e-mail address." });
+      return;
+    }
+    setErrors({});
+    try {
+      await request("POST", "/sign-in/reset", { body: { email: email.trim() } });
+      setSentTo(email.trim());
+    } catch (failure) {
+      const { param, message } = toApiError(failure);
+      setErrors(param === "email" ? { email: message } : { form: message });
+    }
   };
 
   return (
@@ -139,6 +155,18 @@ function PasswordPage(props: { link: LinkState; onSignedIn: () => void }) {
           Sign in
         </Button>
       </form>
+      {service.value.sends_mail && (
+        <Button kind="bare" onClick={() => void sendLink()}>
+          E-mail me a sign-in link
+        </Button>
+      )}
+      <div role="status">
+        {sentTo && (
+          <Banner kind="info">
+            If {sentTo} belongs to a person of this service, a link is on its way. It works once, for one hour.
+          </Banner>
+        )}
+      </div>
       <div class="stack g12 muted t12">
         <p>
           No account yet, or the password is lost? Ask an admin of your account for an invitation. On the server, this

@@ -71,6 +71,14 @@ async fn a_background_response_can_be_polled() {
         let id = accept(&scene, &body).await;
         let done = until(node, key, &id, "completed").await;
         assert_eq!(done["metadata"], json!({"a": "b"}), "{done}");
+        let job = format!("/v1/jobs/{}", id.replace("resp_", "job_"));
+        let job = node.client().get(&job, key).await;
+        assert_eq!(
+            (job.status, &job.json()["result"]),
+            (200, &Value::Null),
+            "{}",
+            job.text()
+        );
         assert!(
             !done["output"][0]["content"][0]["text"]
                 .as_str()
