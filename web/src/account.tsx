@@ -1,7 +1,7 @@
 // The console of the accounts, on the public listener.
 
 import { start } from "./shell/app.tsx";
-import { mayCreateKeys, mayManageRole } from "./shell/roles.ts";
+import { mayAdminister, mayCreateKeys, mayMakeCalls, mayManageRole, mayReadContents } from "./shell/roles.ts";
 import { navigate } from "./shell/router.ts";
 
 start({
@@ -9,6 +9,17 @@ start({
   welcome: () => import("./screens/welcome/screen.tsx"),
   screens: [
     { path: "/overview", label: "Overview", icon: "overview", load: () => import("./screens/overview/screen.tsx") },
+    { path: "/models", label: "Models", icon: "models", load: () => import("./screens/models/screen.tsx") },
+    {
+      path: "/jobs",
+      label: "Jobs",
+      icon: "jobs",
+      isAllowed: mayReadContents,
+      load: () => import("./screens/jobs/screen.tsx"),
+    },
+    { path: "/files", label: "Files", icon: "files", load: () => import("./screens/files/screen.tsx") },
+    { path: "/batches", label: "Batches", icon: "batches", load: () => import("./screens/batches/screen.tsx") },
+    { path: "/templates", label: "Templates", icon: "templates", load: () => import("./screens/templates/screen.tsx") },
     {
       path: "/keys",
       label: "Keys",
@@ -22,6 +33,22 @@ start({
       icon: "people",
       group: "Account",
       load: () => import("./screens/people/screen.tsx"),
+    },
+    {
+      path: "/webhooks",
+      label: "Webhooks",
+      icon: "webhooks",
+      group: "Account",
+      isAllowed: mayAdminister,
+      load: () => import("./screens/webhooks/screen.tsx"),
+    },
+    {
+      path: "/audit",
+      label: "Audit",
+      icon: "audit",
+      group: "Account",
+      isAllowed: mayAdminister,
+      load: () => import("./screens/audit/screen.tsx"),
     },
     {
       path: "/settings",
@@ -49,6 +76,22 @@ start({
             label: "Invite a person",
             icon: "plus" as const,
             run: () => navigate("/people?invite=1"),
+          },
+        ]
+      : []),
+    ...(mayMakeCalls()
+      ? [
+          {
+            group: "Actions" as const,
+            label: "Upload a file",
+            icon: "upload" as const,
+            run: () => navigate("/files?upload=1"),
+          },
+          {
+            group: "Actions" as const,
+            label: "Create a batch",
+            icon: "batches" as const,
+            run: () => navigate("/batches?create=1"),
           },
         ]
       : []),

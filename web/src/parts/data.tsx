@@ -89,6 +89,8 @@ export function Table<T>(props: {
   columns: Column<T>[];
   rows: T[];
   id: (row: T) => string;
+  /** Whether a row is selected. */
+  isSelected?: (row: T) => boolean;
   size?: "dense" | "tall";
 }) {
   const classes = (column: Column<T>) =>
@@ -108,7 +110,7 @@ export function Table<T>(props: {
         </thead>
         <tbody>
           {props.rows.map((row) => (
-            <tr key={props.id(row)}>
+            <tr key={props.id(row)} class={props.isSelected?.(row) ? "sel" : undefined}>
               {props.columns.map((column) => (
                 <td key={column.label} class={classes(column)}>
                   {column.cell(row)}

@@ -91,6 +91,7 @@ export interface RequestOptions {
   body?: unknown;
   /** Whether the request concerns the account that is shown. The default is the person. */
   account?: boolean;
+  headers?: Record<string, string>;
   signal?: AbortSignal;
 }
 
@@ -99,20 +100,38 @@ export interface RequestOptions {
  * complete; another is a path of the console API.
  */
 export async function request<T>(method: Method, path: string, options: RequestOptions = {}): Promise<T> {
+  return read<T>(await open(method, path, options));
+}
+
+/** Sends a request and returns its response, for bodies that are no JSON, such as files and events. */
+export async function open(method: Method, path: string, options: RequestOptions = {}): Promise<Response> {
+  return withProof(() => send(method, path, options));
+}
+
+async function withProof<T>(attempt: () => Promise<T>): Promise<T> {
   try {
-    return await send<T>(method, path, options);
+    return await attempt();
   } catch (error) {
-    if (error instanceof ApiError && error.param === "step_up" && (await hooks.stepUp())) {
-      return send<T>(method, path, options);
-    }
+    if (error instanceof ApiError && error.param === "step_up" && (await hooks.stepUp())) return attempt();
     throw error;
   }
 }
 
-async function send<T>(method: Method, path: string, options: RequestOptions): Promise<T> {
-  const headers: Record<string, string> = {
-    "x-tollgate-account": (options.account && hooks.account()) || "-",
-  };
+function headersOf(options: RequestOptions): Record<string, string> {
+  return { "x-tollgate-account": (options.account && hooks.account()) || "-", ...options.headers };
+}
+
+function addressOf(path: string): string {
+  return path.startsWith("/console/") ? path : API + path;
+}
+
+function unreachable(): ApiError {
+  setOffline();
+  return new ApiError("The server cannot be reached. Check your connection and try again.", 0, "network");
+}
+
+async function send(method: Method, path: string, options: RequestOptions): Promise<Response> {
+  const headers = headersOf(options);
   const init: RequestInit = { method, headers, credentials: "same-origin", cache: "no-store" };
   if (options.body !== undefined) {
     headers["content-type"] = "application/json";
@@ -121,15 +140,38 @@ async function send<T>(method: Method, path: string, options: RequestOptions): P
   if (options.signal) init.signal = options.signal;
   let response: Response;
   try {
-    response = await fetch(path.startsWith("/console/") ? path : API + path, init);
+    response = await fetch(addressOf(path), init);
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    setOffline();
-    throw new ApiError("The server cannot be reached. Check your connection and try again.", 0, "network");
+    throw unreachable();
   }
   online.value = true;
   clearTimeout(retry);
-  return read<T>(response);
+  if (!response.ok) await read(response);
+  return response;
+}
+
+/** Sends a form and reports the share that has been sent, from 0 to 1. */
+export function upload<T>(path: string, form: FormData, onProgress: (share: number) => void, signal: AbortSignal): Promise<T> {
+  return withProof(
+    () =>
+      new Promise<T>((done, fail) => {
+        // `fetch` reports no progress of uploads.
+        const call = new XMLHttpRequest();
+        call.open("POST", addressOf(path));
+        for (const [name, value] of Object.entries(headersOf({ account: true }))) call.setRequestHeader(name, value);
+        call.upload.onprogress = (event) => event.lengthComputable && onProgress(event.loaded / event.total);
+        call.onerror = () => fail(unreachable());
+        call.onabort = () => fail(new ApiError("The upload was cancelled.", -1, "cancelled"));
+        call.onload = () => {
+          const names = ["retry-after", "x-request-id"];
+          const headers = names.map((name): [string, string] => [name, call.getResponseHeader(name) ?? ""]);
+          read<T>(new Response(call.responseText, { status: call.status, headers })).then(done, fail);
+        };
+        signal.addEventListener("abort", () => call.abort());
+        call.send(form);
+      }),
+  );
 }
 
 /** Returns the body of a response, or throws its error. */
@@ -143,7 +185,7 @@ export async function read<T>(response: Response): Promise<T> {
     response.status,
     error?.code ?? "unknown",
     error?.param ?? null,
-    response.headers.get("x-request-id"),
+    response.headers.get("x-request-id") || null,
     Number.isNaN(retryAfter) ? null : retryAfter,
   );
   if (failure.status === 401 && failure.code === "invalid_session") hooks.signedOut();

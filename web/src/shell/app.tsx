@@ -36,6 +36,8 @@ export interface ScreenEntry {
   group?: string;
   /** Whether the navigation shows the screen only beside the person. */
   isInFooter?: boolean;
+  /** Whether the role of the person allows the screen. The default is every role. */
+  isAllowed?: () => boolean;
   load: Loader;
 }
 
@@ -171,7 +173,7 @@ function commands(console: Console): Command[] {
       }),
     ),
     { group: "Actions", label: "Sign out", icon: "signout", run: endSession },
-    ...console.screens.map(
+    ...console.screens.filter((screen) => screen.isAllowed?.() ?? true).map(
       (screen): Command => ({
         group: "Go to",
         label: screen.label,

@@ -19,6 +19,14 @@ export function amount(value: string, decimals: number): string {
   return `${units < 0n ? "−" : ""}${whole}${decimals > 0 ? `.${fraction}` : ""}`;
 }
 
+const MIN_PRICE_DECIMALS = 2;
+
+/** Returns a price with all its decimals, at least two, such as `0.10` and `0.075`. */
+export function price(value: string): string {
+  const [, fraction = ""] = value.split(".");
+  return amount(value, Math.max(MIN_PRICE_DECIMALS, fraction.replace(/0+$/, "").length));
+}
+
 /** Returns the share of an amount in another, from 0 to 1, for the width of a bar. */
 export function share(part: string, whole: string): number {
   const total = toUnits(whole);
@@ -91,6 +99,43 @@ export function dayTime(time: string): string {
 export function clock(time: string): string {
   const isToday = new Date(time).toDateString() === new Date().toDateString();
   return isToday ? CLOCK.format(new Date(time)) : date(time);
+}
+
+/** Returns the RFC 3339 form of a time in seconds since 1970. */
+export function fromSeconds(seconds: number): string {
+  return new Date(seconds * 1000).toISOString();
+}
+
+/** Returns a duration such as `0.4 s`, `12 s`, `3 min 5 s` or `2 h 10 min`. */
+export function duration(ms: number): string {
+  const seconds = Math.max(ms, 0) / 1000;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < MINUTE) return `${whole} s`;
+  if (whole < HOUR) return `${Math.floor(whole / MINUTE)} min ${whole % MINUTE} s`;
+  return `${Math.floor(whole / HOUR)} h ${Math.floor((whole % HOUR) / MINUTE)} min`;
+}
+
+const KIB = 1024;
+
+/** Returns a size such as `812 bytes`, `18 KiB` or `1.4 MiB`. */
+export function size(bytes: number): string {
+  if (bytes < KIB) return plural(bytes, "byte");
+  const units = ["KiB", "MiB", "GiB", "TiB"];
+  let value = bytes / KIB;
+  let unit = 0;
+  while (value >= KIB && unit < units.length - 1) {
+    value /= KIB;
+    unit += 1;
+  }
+  return `${value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString("en")} ${units[unit] ?? ""}`;
+}
+
+/** Returns a number of tokens such as `8,191`, `400 k` or `1 M`. */
+export function tokens(value: number): string {
+  if (value < 10_000) return count(value);
+  if (value < 1_000_000) return `${Math.round(value / 1000)} k`;
+  return `${(value / 1_000_000).toFixed(2).replace(/\.?0+$/, "")} M`;
 }
 
 export function initials(name: string): string {

@@ -39,6 +39,8 @@ export function Page(props: {
   parent?: { title: string; href: string };
   note?: ComponentChildren;
   action?: ComponentChildren;
+  /** Omits the padding, for lists that fill the sheet. */
+  isFlush?: boolean;
   children: ComponentChildren;
 }) {
   useTitle(props.title);
@@ -67,7 +69,7 @@ export function Page(props: {
           </button>
         </span>
       </header>
-      <div class="page">
+      <div class={props.isFlush ? "page flush" : "page"}>
         {!online.value ? (
           <Banner
             kind="failure"

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-import { request } from "./api.ts";
+import { isOperator, request } from "./api.ts";
 import { useResource, type Resource } from "./resource.ts";
 import type { List } from "./types.ts";
 
@@ -20,7 +20,7 @@ export function usePaged<T extends { id: string }>(path: string, query: Record<s
   const after = cursors[cursors.length - 1];
   const params = new URLSearchParams({ ...query, limit: String(limit), ...(after ? { after } : {}) });
   const address = `${path}?${params.toString()}`;
-  const list = useResource(address, (signal) => request<List<T>>("GET", address, { signal }));
+  const list = useResource(address, (signal) => request<List<T>>("GET", address, { account: !isOperator, signal }));
   const last = list.data?.data.at(-1)?.id;
   return {
     list,

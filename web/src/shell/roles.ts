@@ -53,3 +53,18 @@ export function mayChangeKey(key: ApiKey): boolean {
   if (!mayCreateKeys()) return false;
   return role.value !== "member" || key.created_by === account.value?.member_id;
 }
+
+/** Whether the person may read contents: files, and the results of jobs and batches. */
+export function mayReadContents(): boolean {
+  return role.value === "owner" || role.value === "admin" || role.value === "member";
+}
+
+/** Whether the person may make calls and create jobs, files and batches. */
+export function mayMakeCalls(): boolean {
+  return mayReadContents() && !isSuspended.value;
+}
+
+/** Whether the person may read the audit log and the webhooks of the account. */
+export function mayAdminister(): boolean {
+  return role.value === "owner" || role.value === "admin";
+}

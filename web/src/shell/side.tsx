@@ -72,7 +72,7 @@ function AccountSwitcher() {
 }
 
 function Navigation(props: { screens: ScreenEntry[] }) {
-  const shown = props.screens.filter((screen) => !screen.isInFooter);
+  const shown = props.screens.filter((screen) => !screen.isInFooter && (screen.isAllowed?.() ?? true));
   return (
     <nav class="nav" aria-label="Main">
       {shown.map((screen, index) => (

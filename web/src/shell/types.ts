@@ -209,3 +209,153 @@ export interface AuditEntry {
   request_id?: string | null;
   outcome: string;
 }
+
+/** A model of the catalog. Prices are by class, such as `input` and `output>200000`. */
+export interface Model {
+  id: string;
+  owned_by: string;
+  type: string;
+  display_name: string;
+  /** ISO date; `-` if it is not verified. */
+  release_date: string;
+  context_window: number | null;
+  max_output_tokens: number | null;
+  modalities: { input: string[]; output: string[] };
+  endpoints: string[];
+  structured_output: "json_schema" | "json_mode" | "none";
+  batch_supported: boolean;
+  pricing: Record<string, string>;
+  modes: string[];
+  limits: Record<string, unknown>;
+  simulated: boolean;
+}
+
+export type JobStatus = "queued" | "in_progress" | "completed" | "failed" | "cancelled" | "expired";
+
+export interface Job {
+  id: string;
+  type: string;
+  status: JobStatus;
+  model: string;
+  progress: number | null;
+  phase: string | null;
+  queue_position: number | null;
+  created_at: string;
+  started_at: string | null;
+  completed_at: string | null;
+  expires_at: string | null;
+  result: Record<string, unknown> | null;
+  error: { message: string; code?: string | null; param?: string | null } | null;
+  usage: Record<string, unknown> | null;
+  cost: string | null;
+  metadata: Record<string, string> | null;
+  request_id: string;
+}
+
+/** An uploaded file. Times are seconds since 1970. */
+export interface StoredFile {
+  id: string;
+  bytes: number;
+  created_at: number;
+  expires_at?: number | null;
+  filename: string;
+  purpose: string;
+  /** Number of requests of a file with purpose `batch`. */
+  lines?: number | null;
+}
+
+export type BatchStatus =
+  | "validating"
+  | "in_progress"
+  | "finalizing"
+  | "completed"
+  | "failed"
+  | "expired"
+  | "cancelling"
+  | "cancelled";
+
+/** A batch. Times are seconds since 1970. */
+export interface Batch {
+  id: string;
+  endpoint: string;
+  model: string;
+  errors?: { data: { code: string; message: string; line?: number | null; param?: string | null }[] } | null;
+  input_file_id: string;
+  status: BatchStatus;
+  output_file_id?: string | null;
+  error_file_id?: string | null;
+  created_at: number;
+  in_progress_at?: number | null;
+  expires_at: number;
+  finalizing_at?: number | null;
+  completed_at?: number | null;
+  failed_at?: number | null;
+  expired_at?: number | null;
+  cancelling_at?: number | null;
+  cancelled_at?: number | null;
+  request_counts: { total: number; completed: number; failed: number };
+  usage?: {
+    input_tokens: number;
+    input_tokens_details: { cached_tokens: number };
+    output_tokens: number;
+    output_tokens_details: { reasoning_tokens: number };
+    total_tokens: number;
+  } | null;
+  cost?: string | null;
+  metadata?: Record<string, string> | null;
+}
+
+export interface Template {
+  slug: string;
+  type: string;
+  title: string;
+  description: string;
+  category: string;
+  version: number;
+  canonical_prompt: string;
+  default_subject: string | null;
+  recommended_model: string | null;
+  supported_models: string[];
+  default_params: Record<string, unknown>;
+}
+
+/** Default settings of a composition. */
+export interface Recipe {
+  slug: string;
+  title: string;
+  description: string;
+  version: number;
+  visuals: string;
+  scenes: number;
+  tone: string;
+  look: string;
+  transition: string;
+  captions: Record<string, unknown>;
+  music: Record<string, unknown>;
+  aspect_ratio: string;
+  resolution: string;
+  aspect_ratios: string[];
+  resolutions: string[];
+  available: boolean;
+  missing: string[];
+}
+
+/** A webhook or message to the account, and the state of its delivery. */
+export interface Delivery {
+  id: string;
+  kind: string;
+  channel: "webhook" | "mail";
+  state: string;
+  attempts: number;
+  created_at: string;
+  next_attempt_at: string | null;
+  last_error: string | null;
+  url: string | null;
+}
+
+/** A limit of the account. `used` of limits per minute is that of the current minute. */
+export interface AccountLimit {
+  name: string;
+  limit: number;
+  used: number | null;
+}
