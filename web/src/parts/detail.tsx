@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 import { Button } from "./button.tsx";
 
@@ -22,12 +22,14 @@ export function Detail(props: {
   onClose: () => void;
 }) {
   const heading = useRef<HTMLHeadingElement>(null);
+  const opener = useRef(document.activeElement);
   const { onClose } = props;
-  useEffect(() => {
-    const opener = document.activeElement;
+  // A layout effect: the details of another row take the focus after these have returned it.
+  useLayoutEffect(() => {
     heading.current?.focus({ preventScroll: true });
     return () => {
-      if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
+      const { current } = opener;
+      if (current instanceof HTMLElement && current.isConnected) current.focus();
     };
   }, []);
   return (

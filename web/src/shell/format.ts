@@ -106,9 +106,10 @@ export function fromSeconds(seconds: number): string {
   return new Date(seconds * 1000).toISOString();
 }
 
-/** Returns a duration such as `0.4 s`, `12 s`, `3 min 5 s` or `2 h 10 min`. */
+/** Returns a duration such as `40 ms`, `2.4 s`, `12 s`, `3 min 5 s` or `2 h 10 min`. */
 export function duration(ms: number): string {
-  const seconds = Math.max(ms, 0) / 1000;
+  if (ms < 1000) return `${Math.max(Math.round(ms), 0)} ms`;
+  const seconds = ms / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   const whole = Math.round(seconds);
   if (whole < MINUTE) return `${whole} s`;
