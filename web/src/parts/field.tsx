@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useId, useState } from "preact/hooks";
 
+import { size } from "../shell/format.ts";
 import { Icon } from "./icon.tsx";
 
 interface FieldProps {
@@ -188,6 +189,122 @@ export function Check(props: { label: string; note: string; value: boolean; onCh
           {props.note}
         </span>
       </label>
+    </div>
+  );
+}
+
+/** Chooses one of several values. */
+export function Select<T extends string>(props: {
+  label: string;
+  value: T;
+  options: readonly { value: T; label: string }[];
+  hint?: ComponentChildren;
+  disabled?: boolean;
+  onChange: (value: T) => void;
+}) {
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{props.label}</label>
+      <div class="in">
+        <select
+          id={id}
+          value={props.value}
+          disabled={props.disabled}
+          aria-describedby={props.hint ? `${id}-hint` : undefined}
+          onChange={(event) => props.onChange(event.currentTarget.value as T)}
+        >
+          {props.options.map((option) => (
+            <option key={option.value} value={option.value}>
+              {option.label}
+            </option>
+          ))}
+        </select>
+        <Icon name="down" small />
+      </div>
+      {props.hint && (
+        <p class="hint" id={`${id}-hint`}>
+          {props.hint}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** Takes a file from the file dialog of the browser, or by dragging. */
+export function FileField(props: {
+  label: string;
+  file: File | null;
+  accept?: string;
+  hint?: ComponentChildren;
+  error?: string | null;
+  disabled?: boolean;
+  onChange: (file: File) => void;
+}) {
+  const id = useId();
+  const [isOver, setOver] = useState(false);
+  const note = props.error ? `${id}-error` : props.hint ? `${id}-hint` : undefined;
+  const take = (files: FileList | null | undefined) => {
+    const file = files?.[0];
+    if (file && !props.disabled) props.onChange(file);
+  };
+  return (
+    <div class="field">
+      <span class="lab">{props.label}</span>
+      <label
+        class={isOver ? "drop over-drop" : "drop"}
+        onDragOver={(event) => {
+          event.preventDefault();
+          setOver(true);
+        }}
+        onDragLeave={() => setOver(false)}
+        onDrop={(event) => {
+          event.preventDefault();
+          setOver(false);
+          take(event.dataTransfer?.files);
+        }}
+      >
+        <input
+          id={id}
+          type="file"
+          class="sr"
+          accept={props.accept}
+          disabled={props.disabled}
+          aria-label={props.label}
+          aria-invalid={props.error ? "true" : undefined}
+          aria-describedby={note}
+          data-autofocus=""
+          // A closed file dialog is no request to close the dialog around this field.
+          onCancel={(event) => event.stopPropagation()}
+          onChange={(event) => {
+            take(event.currentTarget.files);
+            // The same file can be chosen again after a change.
+            event.currentTarget.value = "";
+          }}
+        />
+        <Icon name={props.file ? "files" : "upload"} class="muted" />
+        {props.file ? (
+          <span class="grow stack g2">
+            <span class="strong5 breakable">{props.file.name}</span>
+            <span class="muted t12 num">{size(props.file.size)}</span>
+          </span>
+        ) : (
+          <span class="grow muted">Choose a file, or drop it here</span>
+        )}
+        {props.file && <span class="muted t12">Change</span>}
+      </label>
+      {props.error ? (
+        <p class="hint bad" id={note} role="alert">
+          <Icon name="warning" small />
+          <span>{props.error}</span>
+        </p>
+      ) : (
+        props.hint && (
+          <p class="hint" id={note}>
+            {props.hint}
+          </p>
+        )
+      )}
     </div>
   );
 }

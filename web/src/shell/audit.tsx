@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { CopyButton } from "../parts/code.tsx";
 import { Status, TableFrame, Time } from "../parts/data.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { isOperator } from "./api.ts";
 import { href } from "./router.ts";
 import type { AuditEntry } from "./types.ts";
 
@@ -17,9 +18,11 @@ export function AuditTable(props: { entries: AuditEntry[]; isShort?: boolean }) 
           <tr>
             <th scope="col">Action</th>
             <th scope="col">Actor</th>
-            <th scope="col" class="opt">
-              Account
-            </th>
+            {isOperator && (
+              <th scope="col" class="opt">
+                Account
+              </th>
+            )}
             {!props.isShort && (
               <th scope="col" class="opt">
                 Object
@@ -62,13 +65,15 @@ function Entry(props: { entry: AuditEntry; isShort: boolean; isOpen: boolean; on
           </button>
         </td>
         <td>{entry.actor}</td>
-        <td class="opt">
-          {entry.account ? (
-            <a href={href(`/accounts/${entry.account}`)}>{entry.account_name ?? entry.account}</a>
-          ) : (
-            <span class="muted">–</span>
-          )}
-        </td>
+        {isOperator && (
+          <td class="opt">
+            {entry.account ? (
+              <a href={href(`/accounts/${entry.account}`)}>{entry.account_name ?? entry.account}</a>
+            ) : (
+              <span class="muted">–</span>
+            )}
+          </td>
+        )}
         {!props.isShort && (
           <td class="opt">
             <code class="muted">{entry.object}</code>

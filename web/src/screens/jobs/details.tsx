@@ -6,6 +6,7 @@ import { ConfirmDialog } from "../../parts/confirm.tsx";
 import { Stat, Stats, Status } from "../../parts/data.tsx";
 import { Detail, DetailPart } from "../../parts/detail.tsx";
 import { Icon } from "../../parts/icon.tsx";
+import { Progress } from "../../parts/progress.tsx";
 import { Banner, ErrorState, Skeleton } from "../../parts/states.tsx";
 import { notify } from "../../parts/toast.tsx";
 import { PUBLIC_API, request } from "../../shell/api.ts";
@@ -29,6 +30,7 @@ export function JobDetail(props: { id: string; onClose: () => void; onChanged: (
     props.onChanged();
   });
   const { data } = job;
+  const queue = events.filter((event) => event.type === "job.progress").at(-1)?.queue_position ?? data?.queue_position;
   if (!data) {
     return (
       <Detail title="Job" onClose={onClose}>
@@ -85,11 +87,11 @@ export function JobDetail(props: { id: string; onClose: () => void; onChanged: (
         </Stat>
         <Stat label={isRunning ? "Queue position" : "Billed"}>
           <b class="trunc" title={quantitiesOf(data).join(", ")}>
-            {isRunning ? (data.queue_position ?? "–") : (quantitiesOf(data)[0] ?? "–")}
+            {isRunning ? (queue ?? "–") : (quantitiesOf(data)[0] ?? "–")}
           </b>
         </Stat>
       </Stats>
-      {isRunning && <Progress job={data} events={events} />}
+      {isRunning && <JobProgress job={data} events={events} />}
       <Result job={data} />
       <Timeline job={data} events={events} />
       <DetailPart title="Request">
@@ -141,30 +143,13 @@ export function JobStatusText(props: { job: Job }) {
   );
 }
 
-function Progress(props: { job: Job; events: JobEvent[] }) {
+function JobProgress(props: { job: Job; events: JobEvent[] }) {
   const last = props.events.filter((event) => event.type === "job.progress").at(-1);
   const phase = last?.phase ?? props.job.phase;
   const progress = last ? (last.progress ?? null) : props.job.progress;
-  const queue = last?.queue_position ?? null;
   const isCancelling = props.events.some((event) => event.type === "job.cancelling");
-  return (
-    <div class="stack g4">
-      <div class="row between">
-        <span>{isCancelling ? "Cancelling" : phase ? phaseLabel(phase) : "Queued"}</span>
-        <span class="muted num">{progress !== null ? `${progress} %` : queue !== null && `${queue} ahead`}</span>
-      </div>
-      <div
-        class={progress === null ? "meter moving" : "meter"}
-        role="progressbar"
-        aria-label="Progress of the job"
-        aria-valuemin={0}
-        aria-valuemax={100}
-        aria-valuenow={progress ?? undefined}
-      >
-        <i style={{ width: `${progress ?? 30}%` }} />
-      </div>
-    </div>
-  );
+  const label = isCancelling ? "Cancelling" : phase ? phaseLabel(phase) : "Queued";
+  return <Progress label={label} share={progress === null ? null : progress / 100} />;
 }
 
 function Result(props: { job: Job }) {
