@@ -80,6 +80,8 @@ export interface Column<T> {
   isNumber?: boolean;
   /** Hides the column on phones. */
   isOptional?: boolean;
+  /** Hides the column on windows below 1400 px. */
+  isWide?: boolean;
   cell: (row: T) => ComponentChildren;
 }
 
@@ -94,7 +96,7 @@ export function Table<T>(props: {
   size?: "dense" | "tall";
 }) {
   const classes = (column: Column<T>) =>
-    [column.isNumber && "n", column.isOptional && "opt"].filter(Boolean).join(" ") || undefined;
+    [column.isNumber && "n", column.isOptional && "opt", column.isWide && "wide"].filter(Boolean).join(" ") || undefined;
   return (
     <TableFrame label={props.caption}>
       <table class={props.size}>

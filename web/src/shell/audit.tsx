@@ -17,7 +17,9 @@ export function AuditTable(props: { entries: AuditEntry[]; isShort?: boolean }) 
         <thead>
           <tr>
             <th scope="col">Action</th>
-            <th scope="col">Actor</th>
+            <th scope="col" class="opt">
+              Actor
+            </th>
             {isOperator && (
               <th scope="col" class="opt">
                 Account
@@ -63,8 +65,9 @@ function Entry(props: { entry: AuditEntry; isShort: boolean; isOpen: boolean; on
             <Icon name="right" small class="muted" />
             <span class="strong5">{entry.action}</span>
           </button>
+          <span class="narrow under muted t12">{entry.actor}</span>
         </td>
-        <td>{entry.actor}</td>
+        <td class="opt">{entry.actor}</td>
         {isOperator && (
           <td class="opt">
             {entry.account ? (

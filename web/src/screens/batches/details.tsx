@@ -94,7 +94,7 @@ export function BatchDetail(props: { id: string; onClose: () => void; onChanged:
         <BatchMeter batch={data} />
       </div>
       {data.errors && data.errors.data.length > 0 && <Faults batch={data} />}
-      <DetailPart title="Files" note={data.output_file_id || data.error_file_id ? undefined : "results at the end"}>
+      <DetailPart title="Files" note={isActive(data.status) ? "results at the end" : undefined}>
         {mayReadContents() ? (
           <div class="stack">
             <FileRow id={data.output_file_id} label="Results" name={`${data.id}-results.jsonl`} note={plural(counts.completed, "answer")} />

@@ -15,11 +15,29 @@ import { useResource } from "../../shell/resource.ts";
 import { mayMakeCalls } from "../../shell/roles.ts";
 import { href } from "../../shell/router.ts";
 import type { Job } from "../../shell/types.ts";
-import { costLinesOf, durationOf, isEnded, outputsOf, phaseLabel, quantitiesOf, scenesOf, STATUSES, typeLabel, type Output } from "./jobs.ts";
+import {
+  durationOf,
+  isEnded,
+  isPlan,
+  outputsOf,
+  phaseLabel,
+  priceOf,
+  quantitiesOf,
+  scenesOf,
+  STATUSES,
+  typeLabel,
+  type Output,
+} from "./jobs.ts";
 import { useJobEvents, type JobEvent } from "./live.ts";
 
 /** Progress, result and cost of a job. */
-export function JobDetail(props: { id: string; onClose: () => void; onChanged: () => void }) {
+export function JobDetail(props: {
+  id: string;
+  /** Record of the list, without the result. */
+  known: Job | undefined;
+  onClose: () => void;
+  onChanged: () => void;
+}) {
   const { id, onClose } = props;
   const path = `${PUBLIC_API}/jobs/${encodeURIComponent(id)}`;
   const job = useResource(id, (signal) => request<Job>("GET", path, { account: true, signal }));
@@ -29,7 +47,7 @@ export function JobDetail(props: { id: string; onClose: () => void; onChanged: (
     job.reload();
     props.onChanged();
   });
-  const { data } = job;
+  const data = job.data ?? (job.error ? props.known : null);
   const queue = events.filter((event) => event.type === "job.progress").at(-1)?.queue_position ?? data?.queue_position;
   if (!data) {
     return (
@@ -72,6 +90,7 @@ export function JobDetail(props: { id: string; onClose: () => void; onChanged: (
       <span class="sr" role="status">
         {isRunning ? "" : `The job is ${data.status}.`}
       </span>
+      {job.error && !job.data && <Banner kind="warning">The result could not be loaded. {job.error.message}</Banner>}
       {data.error && (
         <Banner kind="failure">
           <b class="note">{data.error.message}</b>
@@ -85,11 +104,11 @@ export function JobDetail(props: { id: string; onClose: () => void; onChanged: (
         <Stat label="Duration">
           <b>{durationOf(data) === null ? "–" : duration(durationOf(data) ?? 0)}</b>
         </Stat>
-        <Stat label={isRunning ? "Queue position" : "Billed"}>
-          <b class="trunc" title={quantitiesOf(data).join(", ")}>
-            {isRunning ? (queue ?? "–") : (quantitiesOf(data)[0] ?? "–")}
-          </b>
-        </Stat>
+        {isRunning && (
+          <Stat label="Queue position">
+            <b>{queue ?? "–"}</b>
+          </Stat>
+        )}
       </Stats>
       {isRunning && <JobProgress job={data} events={events} />}
       <Result job={data} />
@@ -98,6 +117,12 @@ export function JobDetail(props: { id: string; onClose: () => void; onChanged: (
         <dl class="kv">
           <dt>Model</dt>
           <dd>{data.model}</dd>
+          {quantitiesOf(data).length > 0 && (
+            <>
+              <dt>Billed</dt>
+              <dd class="num">{quantitiesOf(data).join(", ")}</dd>
+            </>
+          )}
           <dt>Request</dt>
           <dd class="row g4">
             <a class="mono breakable" href={href(`/calls?request_id=${encodeURIComponent(data.request_id)}`)}>
@@ -155,7 +180,7 @@ function JobProgress(props: { job: Job; events: JobEvent[] }) {
 function Result(props: { job: Job }) {
   const { job } = props;
   const outputs = outputsOf(job);
-  const costs = costLinesOf(job);
+  const price = priceOf(job);
   const scenes = scenesOf(job);
   const isExpired = job.expires_at !== null && Date.parse(job.expires_at) < Date.now();
   return (
@@ -185,10 +210,10 @@ function Result(props: { job: Job }) {
           </ol>
         </DetailPart>
       )}
-      {costs.length > 0 && (
-        <DetailPart title="Price lines" note="credits">
+      {price && (
+        <DetailPart title={isPlan(job) ? "Price of the rendering" : "Price lines"} note="credits">
           <div class="receipt">
-            {costs.map((line) => (
+            {price.lines.map((line) => (
               <div key={line.name}>
                 <span>{line.name}</span>
                 <span class="q trunc">{line.model}</span>
@@ -196,11 +221,11 @@ function Result(props: { job: Job }) {
                 <span>{line.cost}</span>
               </div>
             ))}
-            {job.cost && (
+            {price.total && (
               <div class="sum">
-                <span>Charge</span>
+                <span>{isPlan(job) ? "Total" : "Charge"}</span>
                 <i />
-                <span>{job.cost}</span>
+                <span>{price.total}</span>
               </div>
             )}
           </div>

@@ -6,6 +6,9 @@ export const TYPES = [
   { value: "image.generation", label: "Images" },
   { value: "video.generation", label: "Video" },
   { value: "video.compose", label: "Composition" },
+  { value: "response", label: "Response" },
+  { value: "batch", label: "Batch" },
+  { value: "message_batch", label: "Message batch" },
 ] as const;
 
 export const STATUSES: readonly { value: JobStatus; label: string; tone?: Tone }[] = [
@@ -111,14 +114,21 @@ export interface CostLine {
   cost: string;
 }
 
-/** Returns the steps of a composition with their cost. */
-export function costLinesOf(job: Job): CostLine[] {
-  const items = fields(fields(job.result)["price"])["items"];
-  if (!Array.isArray(items)) return [];
-  return items
+/** Whether the result is a plan, whose price is that of a later rendering. */
+export function isPlan(job: Job): boolean {
+  return fields(job.result)["object"] === "storyboard";
+}
+
+/** Returns the steps of a composition with their cost, and the sum; null without steps. */
+export function priceOf(job: Job): { lines: CostLine[]; total: string | null } | null {
+  const price = fields(fields(job.result)["price"]);
+  const items = price["items"];
+  if (!Array.isArray(items) || items.length === 0) return null;
+  const lines = items
     .map(fields)
     .map((item) => ({ name: text(item["name"]) ?? "", model: text(item["model"]), cost: text(item["cost"]) ?? "" }))
     .filter((line) => /^\d+(\.\d+)?$/.test(line.cost));
+  return { lines, total: text(price["total"]) };
 }
 
 export interface Scene {

@@ -18,7 +18,7 @@ import { durationOf, isEnded, STATUSES, typeLabel, TYPES } from "./jobs.ts";
 const PAGE_SIZE = 25;
 const POLL_MS = 5000;
 
-/** Jobs of the account: images, videos and compositions. */
+/** Jobs of the account: images, videos, compositions, batches and responses in the background. */
 export function Screen() {
   return mayReadContents() ? (
     <Jobs />
@@ -46,7 +46,13 @@ function Jobs() {
       <Split
         detail={
           opened && (
-            <JobDetail key={opened} id={opened} onClose={() => setParams({ job: null })} onChanged={list.reload} />
+            <JobDetail
+              key={opened}
+              id={opened}
+              known={rows?.find((job) => job.id === opened)}
+              onClose={() => setParams({ job: null })}
+              onChanged={list.reload}
+            />
           )
         }
       >
@@ -73,7 +79,7 @@ function Jobs() {
                 )
               }
             >
-              Requests for images, videos and compositions run as jobs. They appear here with their progress, result and
+              Requests for images, videos, compositions and batches run as jobs. They appear here with their progress, result and
               cost.
             </EmptyState>
           ) : (
@@ -92,7 +98,9 @@ function Jobs() {
   );
 }
 
+/** Returns the address of the details; the screen of batches has those of a batch. */
 function addressOf(job: Job): string {
+  if (job.type === "batch") return href(`/batches?batch=${encodeURIComponent(job.id.replace("job_", "batch_"))}`);
   const query = new URLSearchParams(place.value.params);
   query.set("job", job.id);
   return href(`/jobs?${query.toString()}`);
@@ -102,12 +110,15 @@ const COLUMNS: Column<Job>[] = [
   {
     label: "Type",
     cell: (job) => (
-      <a class="rowlink" href={addressOf(job)} aria-label={`${typeLabel(job.type)} ${job.id}`}>
-        {typeLabel(job.type)}
-      </a>
+      <>
+        <a class="rowlink" href={addressOf(job)} aria-label={`${typeLabel(job.type)} ${job.id}`}>
+          {typeLabel(job.type)}
+        </a>
+        <span class="narrow under muted t12">{job.model}</span>
+      </>
     ),
   },
-  { label: "Model", cell: (job) => <span class="clip trunc">{job.model}</span> },
+  { label: "Model", isOptional: true, cell: (job) => <span class="clip trunc">{job.model}</span> },
   { label: "Status", cell: (job) => <JobStatusText job={job} /> },
   { label: "Accepted", isOptional: true, cell: (job) => <Time at={job.created_at} /> },
   {

@@ -130,10 +130,17 @@ export function priceLines(model: Model): PriceLine[] {
     });
 }
 
-/** Returns the price of media, such as `0.01 per image`. */
+const SHORT_UNITS: Record<string, string> = {
+  image: "/ image",
+  video: "/ s",
+  audio: "/ s",
+  character: "/ 1 M chars",
+};
+
+/** Returns the price of media, such as `0.01 / image`. */
 export function mediaPrice(model: Model): { price: string; unit: string } | null {
   const [name, value] = Object.entries(model.pricing).find(([one]) => one in UNITS) ?? [];
-  return name && value ? { price: price(value), unit: unitOf(name) } : null;
+  return name && value ? { price: price(value), unit: SHORT_UNITS[name] ?? "" } : null;
 }
 
 /** Returns the release date; a dash if it is not verified. */

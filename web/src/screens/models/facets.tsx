@@ -1,11 +1,13 @@
 import { useId } from "preact/hooks";
 
+import { Skeleton } from "../../parts/states.tsx";
 import { price, toUnits } from "../../shell/format.ts";
 import type { Model } from "../../shell/types.ts";
 import { FEATURES, orderTypes, passes, providerLabel, typeLabel, type Filters } from "./catalog.ts";
 
 interface FacetsProps {
-  models: Model[];
+  /** Null while the models load. */
+  models: Model[] | null;
   filters: Filters;
   /** Whether phones show the filters. */
   isOpen: boolean;
@@ -15,7 +17,8 @@ interface FacetsProps {
 
 /** The filters of the catalogue, each with its number of models. */
 export function Facets(props: FacetsProps) {
-  const { models, filters } = props;
+  const { filters } = props;
+  const models = props.models ?? [];
   const countOf = (group: "types" | "providers" | "features", matches: (model: Model) => boolean) =>
     models.filter((model) => matches(model) && passes(model, filters, group)).length;
   const types = orderTypes([...new Set(models.map((model) => model.type))]);
@@ -23,6 +26,7 @@ export function Facets(props: FacetsProps) {
   providers.sort((a, b) => providerLabel(a).localeCompare(providerLabel(b)));
   return (
     <aside class={props.isOpen ? "facs open" : "facs"} aria-label="Filters" id="model-filters">
+      {!props.models && [1, 2, 3].map((row) => <Skeleton key={row} width="100%" height={120} />)}
       <Facet
         title="Type"
         rows={types.map((type) => ({
@@ -35,7 +39,7 @@ export function Facets(props: FacetsProps) {
       />
       <Facet
         title="Features"
-        rows={FEATURES.map((feature) => ({
+        rows={(props.models ? FEATURES : []).map((feature) => ({
           value: feature.value,
           label: feature.label,
           count: countOf("features", feature.matches),
@@ -65,6 +69,7 @@ interface FacetRow {
 }
 
 function Facet(props: { title: string; rows: FacetRow[]; chosen: string[]; onToggle: (value: string) => void }) {
+  if (props.rows.length === 0) return null;
   return (
     <fieldset class="fac">
       <legend>{props.title}</legend>

@@ -13,7 +13,7 @@ import { plural, price, tokens } from "../../shell/format.ts";
 import { Page } from "../../shell/page.tsx";
 import { useResource } from "../../shell/resource.ts";
 import { mayMakeCalls } from "../../shell/roles.ts";
-import { place, setParams } from "../../shell/router.ts";
+import { href, place, setParams } from "../../shell/router.ts";
 import { account } from "../../shell/session.ts";
 import type { AccountUsage, List, Model } from "../../shell/types.ts";
 import { periodQuery } from "../../shell/usage.ts";
@@ -101,7 +101,7 @@ export function Screen() {
     <Page title="Models" note={<span class="muted t12 trunc">prices in credits per 1 M tokens</span>} isFlush>
       <div class="md-split">
         <Facets
-          models={all}
+          models={list.data?.data ?? null}
           filters={filters}
           isOpen={isFiltering}
           onToggle={toggle}
@@ -202,7 +202,7 @@ function columnsOf(rows: Model[], compared: Model[], compare: (model: Model) => 
   const name: Column<Model> = { label: "Model", cell: (model) => <NameCell model={model} /> };
   const released: Column<Model> = {
     label: "Released",
-    isOptional: true,
+    isWide: true,
     cell: (model) => <span class="muted num">{releaseDate(model)}</span>,
   };
   const actions: Column<Model> = {
@@ -233,7 +233,8 @@ function columnsOf(rows: Model[], compared: Model[], compare: (model: Model) => 
         {
           label: "Input",
           isNumber: true,
-          cell: (model) => (isText(model) ? <Price value={model.pricing["input"]} /> : <MediaPrice model={model} />),
+          cell: (model) =>
+            isText(model) ? <Price value={model.pricing["input"]} /> : <MediaPrice model={model} isShort />,
         },
         { label: "Output", isNumber: true, cell: (model) => <Price value={model.pricing["output"]} /> },
         {
@@ -245,7 +246,7 @@ function columnsOf(rows: Model[], compared: Model[], compare: (model: Model) => 
         {
           label: "Max output",
           isNumber: true,
-          isOptional: true,
+          isWide: true,
           cell: (model) => (model.max_output_tokens ? tokens(model.max_output_tokens) : NONE),
         },
         {
@@ -277,7 +278,6 @@ function columnsOf(rows: Model[], compared: Model[], compare: (model: Model) => 
 function NameCell(props: { model: Model }) {
   const { model } = props;
   const provider = model.id.slice(0, model.id.indexOf("/") + 1);
-  const base = `${place.value.path}?`;
   const query = new URLSearchParams(place.value.params);
   query.set("model", model.id);
   return (
@@ -285,11 +285,15 @@ function NameCell(props: { model: Model }) {
       <span class="mk" aria-hidden="true">
         {providerLabel(model.owned_by).slice(0, 2)}
       </span>
-      <a class="rowlink trunc" href={`/console${base}${query.toString()}`} title={model.id}>
+      <a class="rowlink trunc" href={href(`/models?${query.toString()}`)} title={model.id}>
         <span class="muted provider">{provider}</span>
         {shortName(model.id)}
       </a>
-      {model.simulated && <span class="wideonly"><Chip>Simulated</Chip></span>}
+      {model.simulated && (
+        <span class="wideonly">
+          <Chip>Simulated</Chip>
+        </span>
+      )}
     </span>
   );
 }
@@ -298,12 +302,13 @@ function Price(props: { value: string | undefined }) {
   return props.value === undefined ? NONE : <span title={`${props.value} credits`}>{price(props.value)}</span>;
 }
 
-function MediaPrice(props: { model: Model }) {
+/** A price with its unit, which `isShort` omits on phones. */
+function MediaPrice(props: { model: Model; isShort?: boolean }) {
   const found = mediaPrice(props.model);
   if (!found) return NONE;
   return (
     <>
-      {found.price} <span class="muted t12">{found.unit}</span>
+      {found.price} <span class={props.isShort ? "muted t12 wideonly" : "muted t12"}>{found.unit}</span>
     </>
   );
 }

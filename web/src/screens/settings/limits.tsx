@@ -56,7 +56,7 @@ function LimitRow(props: { limit: AccountLimit }) {
           <Meter used={limit > 0 ? used / limit : 1} label={`${label}: ${figure(used)} of ${figure(limit)}`} />
         </span>
       )}
-      <span class="num muted nowrap">
+      <span class="num muted nowrap figure">
         {used !== null && `${figure(used)} of `}
         {figure(limit)}
       </span>

@@ -105,10 +105,10 @@ export function RecipeDialog(props: { recipe: Recipe; onClose: () => void }) {
         <dd class="num">
           {recipe.aspect_ratio}, {recipe.resolution}
         </dd>
-        <dt>Other sizes</dt>
-        <dd class="num">
-          {recipe.aspect_ratios.join(", ")}; {recipe.resolutions.join(", ")}
-        </dd>
+        <dt>Aspect ratios</dt>
+        <dd class="num">{recipe.aspect_ratios.join(", ")}</dd>
+        <dt>Resolutions</dt>
+        <dd class="num">{recipe.resolutions.join(", ")}</dd>
         <dt>Transition</dt>
         <dd>{capitalised(recipe.transition)}</dd>
         <dt>Captions</dt>
