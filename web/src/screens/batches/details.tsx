@@ -97,9 +97,24 @@ export function BatchDetail(props: { id: string; onClose: () => void; onChanged:
       <DetailPart title="Files" note={isActive(data.status) ? "results at the end" : undefined}>
         {mayReadContents() ? (
           <div class="stack">
-            <FileRow id={data.output_file_id} label="Results" name={`${data.id}-results.jsonl`} note={plural(counts.completed, "answer")} />
-            <FileRow id={data.error_file_id} label="Errors" name={`${data.id}-errors.jsonl`} note={plural(counts.failed, "failed request")} />
-            <FileRow id={data.input_file_id} label="Requests" name={`${data.id}-requests.jsonl`} note={plural(counts.total, "request")} />
+            <FileRow
+              id={data.output_file_id}
+              label="Results"
+              name={`${data.id}-results.jsonl`}
+              note={plural(counts.completed, "answer")}
+            />
+            <FileRow
+              id={data.error_file_id}
+              label="Errors"
+              name={`${data.id}-errors.jsonl`}
+              note="failed requests and those that were not started"
+            />
+            <FileRow
+              id={data.input_file_id}
+              label="Requests"
+              name={`${data.id}-requests.jsonl`}
+              note={plural(counts.total, "request")}
+            />
           </div>
         ) : (
           <p class="muted">Your role does not include the contents of files.</p>

@@ -70,11 +70,8 @@ function SigningSecret() {
       <div class="in-pad stack g12">
         <p class="muted">
           A job or a batch with a <code>webhook_url</code> posts an event when it ends. The header{" "}
-          <code>webhook-signature</code> is made with this secret, as{" "}
-          <a href="https://www.standardwebhooks.com" target="_blank" rel="noopener noreferrer">
-            Standard Webhooks
-          </a>{" "}
-          describes. Verify it before you use an event.
+          <code>webhook-signature</code> is an HMAC with this secret, as defined by Standard Webhooks. Verify it before you
+          use an event.
         </p>
         {secret ? (
           <div class="signing">
