@@ -21,6 +21,20 @@ start({
     { path: "/batches", label: "Batches", icon: "batches", load: () => import("./screens/batches/screen.tsx") },
     { path: "/templates", label: "Templates", icon: "templates", load: () => import("./screens/templates/screen.tsx") },
     {
+      path: "/usage",
+      label: "Usage",
+      icon: "usage",
+      group: "Observe",
+      load: () => import("./screens/usage/screen.tsx"),
+    },
+    {
+      path: "/calls",
+      label: "Calls",
+      icon: "calls",
+      group: "Observe",
+      load: () => import("./screens/calls/screen.tsx"),
+    },
+    {
       path: "/keys",
       label: "Keys",
       icon: "key",
@@ -33,6 +47,13 @@ start({
       icon: "people",
       group: "Account",
       load: () => import("./screens/people/screen.tsx"),
+    },
+    {
+      path: "/billing",
+      label: "Billing",
+      icon: "billing",
+      group: "Account",
+      load: () => import("./screens/billing/screen.tsx"),
     },
     {
       path: "/webhooks",
@@ -95,6 +116,7 @@ start({
           },
         ]
       : []),
+    { group: "Actions", label: "Request higher limits", icon: "usage", run: () => navigate("/usage?limits=1") },
     { group: "Actions", label: "Change the password", icon: "edit", run: () => navigate("/settings?show=password") },
   ],
 });

@@ -65,8 +65,8 @@ test("a key is created by keyboard alone, and shown once", async () => {
   await keyboard.press("Tab");
   await keyboard.press("ArrowRight");
   assert.ok(await form.getByLabel("30 days").isChecked());
-  await keyboard.press("Tab");
-  await keyboard.press("Tab");
+  // Over the mode, the models and the endpoints.
+  for (let count = 0; count < 4; count += 1) await keyboard.press("Tab");
   await keyboard.press("Space");
   await form.getByText("Compatibility").waitFor();
   await keyboard.press("Tab");
@@ -103,7 +103,7 @@ test("a call with the key appears in the list and in the overview", async () => 
   const row = owner.getByRole("row", { name: /^production/ });
   await row.getByRole("cell", { name: "Never" }).waitFor();
   await owner.reload();
-  await row.getByRole("cell", { name: "now" }).nth(1).waitFor();
+  await row.getByRole("cell", { name: "now", exact: true }).waitFor();
   await inspect(owner, "keys", { isPhone: true });
   await owner.getByRole("link", { name: "Overview" }).click();
   const calls = owner.getByRole("table", { name: "Latest calls" });
@@ -125,6 +125,31 @@ test("the name and settings of a key change", async () => {
   const { data } = await send(owner, "GET", "/keys");
   const changed = data.find((key) => key.name === "web");
   assert.equal(changed.compat, "standard");
+});
+
+test("a key is limited to models and endpoints", async () => {
+  await owner.getByRole("button", { name: "web", exact: true }).click();
+  const sheet = owner.getByRole("dialog", { name: "web" });
+  await sheet.getByRole("group", { name: "Models" }).getByLabel("Only these").check();
+  await sheet.getByRole("button", { name: "Save" }).click();
+  await sheet.getByText("Add a model, or choose all models.").waitFor();
+  await sheet.getByLabel("Model or pattern").fill("sim");
+  await sheet.getByRole("button", { name: "Add" }).click();
+  await sheet.getByText("Enter a model id such as acme/large").waitFor();
+  await sheet.getByLabel("Model or pattern").fill("sim/*");
+  await owner.keyboard.press("Enter");
+  await sheet.getByRole("group", { name: "Endpoints", exact: true }).getByLabel("Only these").check();
+  await sheet.getByLabel("Embeddings").check();
+  await inspect(owner, "keys-rights", { isPhone: true });
+  await sheet.getByRole("button", { name: "Save" }).click();
+  await owner.getByRole("row", { name: /web.*sim\/\*.*Embeddings/ }).waitFor();
+  const { data } = await send(owner, "GET", "/keys");
+  const changed = data.find((key) => key.name === "web");
+  assert.deepEqual([changed.models, changed.scopes], [["sim/*"], ["embeddings"]]);
+  assert.equal(await call(server, first), 403);
+  await send(owner, "PATCH", `/keys/${changed.id}`, { models: null, scopes: null });
+  await owner.reload();
+  await owner.getByRole("row", { name: /web.*All models.*All endpoints/ }).waitFor();
 });
 
 test("the dialog explains the limit of keys", async () => {

@@ -25,13 +25,16 @@ export function Status(props: { tone?: Tone; children: ComponentChildren; isQuie
   );
 }
 
-/** Shares of a maximum: used, then held. Widths are between 0 and 1. */
-export function Meter(props: { used: number; held?: number; label: string }) {
+/**
+ * Shares of a maximum: used, then held. Widths are between 0 and 1. A balance is what is left, and
+ * so has no warning when it is full.
+ */
+export function Meter(props: { used: number; held?: number; label: string; isBig?: boolean; isBalance?: boolean }) {
   const used = Math.min(props.used, 1);
   const held = Math.min(props.held ?? 0, 1 - used);
-  const tone = used >= 1 ? "b" : used >= 0.9 ? "w" : "";
+  const tone = props.isBalance ? "" : used >= 1 ? "b" : used >= 0.9 ? "w" : "";
   return (
-    <div class="meter" role="img" aria-label={props.label}>
+    <div class={props.isBig ? "meter big" : "meter"} role="img" aria-label={props.label}>
       {used > 0 && <i class={tone} style={{ width: `${used * 100}%` }} />}
       {held > 0 && <i class="held" style={{ width: `${held * 100}%` }} />}
     </div>
@@ -39,8 +42,8 @@ export function Meter(props: { used: number; held?: number; label: string }) {
 }
 
 /** One ruled strip of figures. */
-export function Stats(props: { children: ComponentChildren }) {
-  return <div class="stats">{props.children}</div>;
+export function Stats(props: { children: ComponentChildren; isSmall?: boolean }) {
+  return <div class={props.isSmall ? "stats s20" : "stats"}>{props.children}</div>;
 }
 
 export function Stat(props: { label: ComponentChildren; children: ComponentChildren; note?: ComponentChildren }) {
@@ -82,6 +85,7 @@ export interface Column<T> {
   isOptional?: boolean;
   /** Hides the column on windows below 1400 px. */
   isWide?: boolean;
+  class?: string;
   cell: (row: T) => ComponentChildren;
 }
 
@@ -96,7 +100,8 @@ export function Table<T>(props: {
   size?: "dense" | "tall";
 }) {
   const classes = (column: Column<T>) =>
-    [column.isNumber && "n", column.isOptional && "opt", column.isWide && "wide"].filter(Boolean).join(" ") || undefined;
+    [column.isNumber && "n", column.isOptional && "opt", column.isWide && "wide", column.class].filter(Boolean).join(" ") ||
+    undefined;
   return (
     <TableFrame label={props.caption}>
       <table class={props.size}>

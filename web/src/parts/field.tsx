@@ -20,6 +20,8 @@ interface FieldProps {
   maxLength?: number;
   /** Whether the value is a whole number. */
   isNumber?: boolean;
+  /** Id of a list of suggestions. */
+  list?: string;
   /** Unit after the value, such as `days`. */
   unit?: string;
   children?: ComponentChildren;
@@ -47,6 +49,7 @@ export function Field(props: FieldProps) {
           disabled={props.disabled}
           required={props.required}
           maxLength={props.maxLength}
+          list={props.list}
           inputMode={props.isNumber ? "numeric" : undefined}
           aria-invalid={props.error ? "true" : undefined}
           aria-describedby={note}

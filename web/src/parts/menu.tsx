@@ -138,7 +138,8 @@ function items(menu: HTMLElement): HTMLElement[] {
   return [...menu.querySelectorAll<HTMLElement>('[role^="menuitem"]')];
 }
 
-function placeMenu(menu: HTMLElement, anchor: DOMRect): void {
+/** Places a popup below its button, or above where it fits better. */
+export function placeMenu(menu: HTMLElement, anchor: DOMRect): void {
   const { offsetWidth: width, offsetHeight: height } = menu;
   const fitsRight = anchor.left + width + GAP <= window.innerWidth;
   const left = fitsRight ? anchor.left : Math.max(GAP, anchor.right - width);

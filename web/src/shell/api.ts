@@ -117,6 +117,11 @@ async function withProof<T>(attempt: () => Promise<T>): Promise<T> {
   }
 }
 
+/** Requests a file, and returns its content. The path is as for `request`. */
+export async function requestFile(path: string, options: RequestOptions = {}): Promise<Blob> {
+  return (await open("GET", path, options)).blob();
+}
+
 function headersOf(options: RequestOptions): Record<string, string> {
   return { "x-tollgate-account": (options.account && hooks.account()) || "-", ...options.headers };
 }

@@ -128,7 +128,7 @@ function Frame(props: { console: Console; path: string }) {
       <Side console={console} />
       <TopBar console={console} />
       <main class="sheet" id="main" tabIndex={-1}>
-        <ErrorBoundary key={path}>
+        <ErrorBoundary key={screen?.path ?? path}>
           {!isOperator && !account.value && path !== "/settings" ? (
             <NoAccount />
           ) : screen ? (

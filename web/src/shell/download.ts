@@ -1,17 +1,9 @@
-import { open } from "./api.ts";
-
-/** Milliseconds after which the browser has read the address of a download. */
-const RELEASE_MS = 60_000;
+import { requestFile } from "./api.ts";
+import { saveFile } from "./save.ts";
 
 /** Downloads the body of a response to a file. */
 export async function download(path: string, filename: string): Promise<void> {
-  const response = await open("GET", path, { account: true });
-  const url = URL.createObjectURL(await response.blob());
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = filename;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), RELEASE_MS);
+  saveFile(filename, await requestFile(path, { account: true }));
 }
 
 /** Returns the address of a media object if the page may load it: a signed one of this server. */

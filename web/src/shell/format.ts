@@ -36,9 +36,23 @@ export function share(part: string, whole: string): number {
 }
 
 export function add(left: string, right: string): string {
-  const sum = toUnits(left) + toUnits(right);
-  const digits = (sum < 0n ? -sum : sum).toString().padStart(DECIMALS + 1, "0");
-  return `${sum < 0n ? "-" : ""}${digits.slice(0, -DECIMALS)}.${digits.slice(-DECIMALS)}`;
+  return fromUnits(toUnits(left) + toUnits(right));
+}
+
+/** Returns units of 10⁻¹² as an amount with all its decimals. */
+export function fromUnits(units: bigint): string {
+  const digits = (units < 0n ? -units : units).toString().padStart(DECIMALS + 1, "0");
+  return `${units < 0n ? "-" : ""}${digits.slice(0, -DECIMALS)}.${digits.slice(-DECIMALS)}`;
+}
+
+/** Returns an amount with all its decimals but trailing zeros, and at least two. */
+export function whole(value: string): string {
+  const [, fraction = ""] = value.split(".");
+  return amount(value, Math.max(2, fraction.replace(/0+$/, "").length));
+}
+
+export function isZero(value: string): boolean {
+  return toUnits(value) === 0n;
 }
 
 export function count(value: number): string {
@@ -47,6 +61,16 @@ export function count(value: number): string {
 
 export function plural(number: number, one: string, many = `${one}s`): string {
   return `${count(number)} ${number === 1 ? one : many}`;
+}
+
+const COMPACT = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+
+/** Returns a large number such as `212.4 M`; smaller ones in full. */
+export function compact(value: number): string {
+  for (const [size, suffix] of [[1e9, "B"], [1e6, "M"], [1e5, "K"]] as const) {
+    if (value >= size) return `${COMPACT.format(value / (suffix === "K" ? 1e3 : size))} ${suffix}`;
+  }
+  return count(value);
 }
 
 const MINUTE = 60;
@@ -106,11 +130,11 @@ export function fromSeconds(seconds: number): string {
   return new Date(seconds * 1000).toISOString();
 }
 
-/** Returns a duration such as `40 ms`, `2.4 s`, `12 s`, `3 min 5 s` or `2 h 10 min`. */
+/** Returns a duration such as `40 ms`, `2.06 s`, `12 s`, `3 min 5 s` or `2 h 10 min`. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.max(Math.round(ms), 0)} ms`;
   const seconds = ms / 1000;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 10) return `${seconds.toFixed(2)} s`;
   const whole = Math.round(seconds);
   if (whole < MINUTE) return `${whole} s`;
   if (whole < HOUR) return `${Math.floor(whole / MINUTE)} min ${whole % MINUTE} s`;

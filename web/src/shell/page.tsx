@@ -39,7 +39,9 @@ export function Page(props: {
   parent?: { title: string; href: string };
   note?: ComponentChildren;
   action?: ComponentChildren;
-  /** Omits the padding, for lists that fill the sheet. */
+  /** Filters below the bar. */
+  filters?: ComponentChildren;
+  /** Omits the padding: the content fills the page. */
   isFlush?: boolean;
   children: ComponentChildren;
 }) {
@@ -69,6 +71,7 @@ export function Page(props: {
           </button>
         </span>
       </header>
+      {props.filters && <div class="toolbar">{props.filters}</div>}
       <div class={props.isFlush ? "page flush" : "page"}>
         {!online.value ? (
           <Banner

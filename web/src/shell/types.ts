@@ -105,6 +105,10 @@ export interface ApiKey {
   /** Whether image requests wait for the images by default. */
   sync: boolean;
   state: "active" | "expired" | "revoked";
+  /** Models that the key may use, such as `acme/large` or `acme/*`; null for all. */
+  models?: string[] | null;
+  /** Endpoint groups that the key may use, such as `text`; null for all. */
+  scopes?: string[] | null;
   /** Id of the member who created the key; null for keys of operators. */
   created_by: string | null;
   /** Id of the key that replaces this one. A replaced key works until it expires. */
@@ -125,18 +129,168 @@ export interface Totals {
   cost: string;
 }
 
+/** Usage by class. The classes do not overlap. */
+export interface UsageClasses {
+  input_tokens: number;
+  cache_read_tokens: number;
+  cache_write_tokens: number;
+  cache_write_1h_tokens: number;
+  input_audio_tokens: number;
+  output_tokens: number;
+  reasoning_tokens: number;
+  output_audio_tokens: number;
+  total_tokens: number;
+  images: number;
+  video_seconds: number;
+  audio_seconds: number;
+  characters: number;
+}
+
+/** A call: a row of the usage of an account. */
 export interface UsageRow {
   id: string;
   request_id: string;
   created_at: string;
   model: string | null;
   requested_model: string | null;
+  upstream_model: string | null;
+  /** Null for calls with a session. */
+  key_id: string | null;
+  /** Null for calls with a key. */
+  member_id: string | null;
   endpoint: string;
-  usage: { total_tokens: number };
+  usage: UsageClasses;
   cost: string;
+  /** Part of the cost that the allowance of a plan paid. */
+  included: string;
+  refunded: string;
   outcome: string;
+  estimated: boolean;
+  coverage: string;
+  plan_name: string | null;
+  price_version: string;
   first_content_ms: number | null;
   duration_ms: number;
+}
+
+export interface CallPage extends List<UsageRow> {
+  /** Cursor of the next page. A page may be empty although there are more. */
+  next: string | null;
+}
+
+export interface ReceiptLine {
+  /** Class of usage, such as `cache_read`. */
+  class: string;
+  /** Tokens, characters, or millionths of an image or of a second. */
+  tokens: number;
+  /** Credits per 1,000,000 units. */
+  price: string;
+  product: string;
+}
+
+export interface Receipt {
+  lines: ReceiptLine[];
+  /** Input tokens above which the prices for long prompts applied; null if they did not. */
+  long_prompt_above: number | null;
+  sum: string;
+  /** Parts of a call that several models served. */
+  parts: { name: string; model: string; lines: ReceiptLine[]; cost: string }[];
+  requests: { count: number; cost: string } | null;
+  cost: string;
+  held_credits: string;
+  held_allowance: string;
+  included: string;
+  paid: string;
+  charge: string;
+  refunded: string;
+}
+
+/** A transfer of the ledger. */
+export interface Transfer {
+  id: string;
+  kind: string;
+  amount: string;
+  from: string;
+  to: string;
+  at: string;
+}
+
+export interface CallDetail {
+  call: UsageRow;
+  timeline: { accepted_at: string; first_content_at: string | null; ended_at: string };
+  receipt: Receipt;
+  transfers: Transfer[];
+}
+
+export interface SeriesTotals {
+  requests: number;
+  cost: string;
+  usage: Partial<UsageClasses>;
+}
+
+export interface SeriesGroup extends SeriesTotals {
+  /** Model, id of the key or member, or endpoint. Empty for calls without one. */
+  group: string | null;
+  points: (SeriesTotals & { start: string })[];
+}
+
+export interface UsageSeries {
+  groups: SeriesGroup[];
+}
+
+export interface Limit {
+  name: string;
+  limit: number;
+  /** Present use; null if it is not counted. */
+  used: number | null;
+}
+
+export interface Balance {
+  credits: string;
+  held: string;
+  /** Unused allowance of the current week; absent without an active plan. */
+  allowance?: string;
+  /** Sum of the credits and the allowance; absent without an active plan. */
+  spendable?: string;
+}
+
+/** Credits that arrived together, and what is left of them. */
+export interface Lot {
+  id: string;
+  kind: string;
+  amount: string;
+  /** Unspent credits, with those on hold. */
+  remaining: string;
+  expired: string;
+  withdrawn: string;
+  created_at: string;
+  expires_at: string | null;
+}
+
+export interface Statement {
+  month: string;
+  opening: string;
+  opening_held: string;
+  purchases: string;
+  promotions: string;
+  refunds: string;
+  charged: string;
+  plan_fees: string;
+  plan_periods: number;
+  expired: string;
+  withdrawn: string;
+  closing: string;
+  closing_held: string;
+  allowance_used: string;
+  allowance_refunded: string;
+  charges: { model: string; endpoint: string; calls: number; paid: string; included: string }[];
+}
+
+export interface Plans {
+  /** Plans that the service offers. */
+  data: { name: string; price: string; cadence: string; allowance: string }[];
+  /** Subscriptions of the account, the newest first. */
+  subscriptions: { product: string; subject: string; state: string; price: string; cadence: string }[];
 }
 
 export interface AccountUsage {

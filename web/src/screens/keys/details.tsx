@@ -13,6 +13,7 @@ import { dateTime, relative } from "../../shell/format.ts";
 import { mayChangeKey } from "../../shell/roles.ts";
 import type { ApiKey } from "../../shell/types.ts";
 import { COMPAT_LEVELS, masked, MAX_NAME_LENGTH, mayRotate, statusOf, SYNC } from "./keys.ts";
+import { changesOf, faultOf, RightsFacts, RightsFields, rightsOf } from "./rights.tsx";
 
 interface DetailsProps {
   apiKey: ApiKey;
@@ -33,16 +34,21 @@ export function DetailsDialog(props: DetailsProps) {
   const [fault, setFault] = useState<string | null>(null);
   const [compat, setCompat] = useState(key.compat);
   const [sync, setSync] = useState(key.sync);
+  const [rights, setRights] = useState(rightsOf(key));
+  const [rightsFaults, setRightsFaults] = useState<ReturnType<typeof faultOf>>(null);
   const { isBusy, error, run } = useAction();
   const body = {
     ...(name.trim() !== key.name ? { name: name.trim() } : {}),
     ...(compat !== key.compat ? { compat } : {}),
     ...(sync !== key.sync ? { sync } : {}),
+    ...changesOf(rightsOf(key), rights),
   };
   const isChanged = Object.keys(body).length > 0;
   const submit = () => {
     if (!mayChange || !isChanged) return;
     if (!name.trim()) return setFault("Enter a name.");
+    const wrong = faultOf(rights);
+    if (wrong) return setRightsFaults(wrong);
     run(async () => {
       await request("PATCH", `/keys/${key.id}`, { body, account: true });
       notify(`Key “${name.trim()}” saved`);
@@ -88,6 +94,14 @@ export function DetailsDialog(props: DetailsProps) {
             onInput={(value) => {
               setName(value);
               setFault(null);
+            }}
+          />
+          <RightsFields
+            value={rights}
+            faults={rightsFaults}
+            onChange={(next) => {
+              setRights(next);
+              setRightsFaults(null);
             }}
           />
           <Choices label="Compatibility" value={compat} choices={COMPAT_LEVELS} onChange={setCompat} />
@@ -147,6 +161,7 @@ function Facts(props: { apiKey: ApiKey; creator: string | undefined; keys: ApiKe
       )}
       {props.withSettings && (
         <>
+          <RightsFacts rights={rightsOf(key)} />
           <dt>Compatibility</dt>
           <dd>{COMPAT_LEVELS.find((level) => level.value === key.compat)?.label ?? key.compat}</dd>
           <dt>Images</dt>

@@ -1,7 +1,6 @@
 import { useState } from "preact/hooks";
 
 import { Button } from "../../parts/button.tsx";
-import { Code, CopyButton } from "../../parts/code.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Check, Choices, Field, Options } from "../../parts/field.tsx";
 import { Icon } from "../../parts/icon.tsx";
@@ -10,10 +9,11 @@ import { notify } from "../../parts/toast.tsx";
 import { useAction } from "../../shell/action.ts";
 import { request } from "../../shell/api.ts";
 import { count, dayTime, plural, relative } from "../../shell/format.ts";
-import { account, service } from "../../shell/session.ts";
+import { LimitRequest } from "../../shell/limit-request.tsx";
 import type { ApiKey, Compat, CreatedKey, KeyMode } from "../../shell/types.ts";
 import { COMPAT_LEVELS, isCounted, masked, MAX_NAME_LENGTH, SYNC, wholeNumber } from "./keys.ts";
 import type { NewKey } from "./new-key.tsx";
+import { ALL_RIGHTS, changesOf, faultOf, RightsFields, rightsOf } from "./rights.tsx";
 
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
@@ -64,6 +64,8 @@ export function CreateDialog(props: CreateProps) {
   const [mode, setMode] = useState<KeyMode>("live");
   const [compat, setCompat] = useState<Compat>("standard");
   const [sync, setSync] = useState(false);
+  const [rights, setRights] = useState(ALL_RIGHTS);
+  const [rightsFaults, setRightsFaults] = useState<ReturnType<typeof faultOf>>(null);
   const { isBusy, error, run } = useAction();
 
   const isFull = props.limit !== null && props.used >= props.limit;
@@ -79,13 +81,16 @@ export function CreateDialog(props: CreateProps) {
         ? { days: `Enter a whole number of days, 1 to ${count(MAX_LIFETIME_DAYS)}.` }
         : {}),
     };
+    const wrong = faultOf(rights);
     setFaults(found);
-    if (Object.keys(found).length > 0) return;
+    setRightsFaults(wrong);
+    if (Object.keys(found).length > 0 || wrong) return;
     run(async () => {
-      const body = { name: name.trim(), mode, compat, sync, ...(chosen === null ? {} : { expires_in_days: chosen }) };
+      const limits = changesOf(ALL_RIGHTS, rights);
+      const body = { name: name.trim(), mode, compat, sync, ...limits, ...(chosen === null ? {} : { expires_in_days: chosen }) };
       const { key } = await request<CreatedKey>("POST", "/keys", { body, account: true });
       const expiresAt = chosen === null ? null : new Date(Date.now() + chosen * DAY_MS).toISOString();
-      props.onCreated({ name: body.name, secret: key, mode, expiresAt });
+      props.onCreated({ name: body.name, secret: key, mode, expiresAt, rights });
     });
   };
   return (
@@ -145,6 +150,14 @@ export function CreateDialog(props: CreateProps) {
         }
         onChange={setMode}
       />
+      <RightsFields
+        value={rights}
+        faults={rightsFaults}
+        onChange={(next) => {
+          setRights(next);
+          setRightsFaults(null);
+        }}
+      />
       <details class="more">
         <summary>
           <Icon name="right" small class="muted" />
@@ -162,10 +175,7 @@ export function CreateDialog(props: CreateProps) {
 /** Explains how to create more keys than the account can have. */
 function LimitDialog(props: { limit: number; keys: ApiKey[]; onClose: () => void; onShowAll: () => void }) {
   const { limit } = props;
-  const { support } = service.value;
-  const id = account.value?.id ?? "";
   const expired = props.keys.filter((key) => isCounted(key) && key.state === "expired").length;
-  const message = `Account: ${id}\nLimit wanted: … keys (now ${count(limit)})\nReason: …\n`;
   return (
     <Dialog
       title="Key limit reached"
@@ -197,30 +207,9 @@ function LimitDialog(props: { limit: number; keys: ApiKey[]; onClose: () => void
         This account can have {plural(limit, "key")}. Revoke a key that is no longer used, or request a higher limit.
         {expired > 0 && ` ${plural(expired, "expired key")} ${expired === 1 ? "counts" : "count"} until revoked.`}
       </p>
-      <dl class="kv">
-        <dt>Account id</dt>
-        <dd class="row g4">
-          <code class="breakable">{id}</code>
-          <CopyButton text={id} label="Copy the account id" />
-        </dd>
-        <dt>Contact</dt>
-        <dd>{support ? <Contact address={support} /> : "The operator of this gateway"}</dd>
-      </dl>
-      <Code language="Message" text={message} />
+      <LimitRequest wanted={[`… keys (now ${count(limit)})`]} />
     </Dialog>
   );
-}
-
-function Contact(props: { address: string }) {
-  const { address } = props;
-  if (/^https?:\/\//.test(address)) {
-    return (
-      <a href={address} target="_blank" rel="noopener noreferrer">
-        {address}
-      </a>
-    );
-  }
-  return /^[^\s@]+@[^\s@]+$/.test(address) ? <a href={`mailto:${address}`}>{address}</a> : address;
 }
 
 /** Replaces a key by a new one. */
@@ -248,6 +237,7 @@ export function RotateDialog(props: {
         name: key.name,
         secret: created.key,
         mode: key.mode,
+        rights: rightsOf(key),
         expiresAt: lifetime ? new Date(Date.now() + lifetime).toISOString() : null,
         replaced: { key, worksUntil },
       });
@@ -269,7 +259,7 @@ export function RotateDialog(props: {
     >
       {error && <Banner kind="failure">{error.message}</Banner>}
       <p class="muted t14">
-        Creates a new key with the same name, settings and lifetime. The new key takes the place of{" "}
+        Creates a new key with the same name, rights, settings and lifetime. The new key takes the place of{" "}
         <code>{masked(key)}</code> in the limit of the account.
       </p>
       <div class="stack">

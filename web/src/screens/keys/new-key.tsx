@@ -6,6 +6,7 @@ import { date, dayTime } from "../../shell/format.ts";
 import { knownChatModel, Snippets } from "../../shell/snippets.tsx";
 import type { ApiKey, KeyMode } from "../../shell/types.ts";
 import { masked } from "./keys.ts";
+import { describeModels, describeScopes, type Rights } from "./rights.tsx";
 
 /** A new key with its secret. Only the state of the open dialog has it. */
 export interface NewKey {
@@ -13,13 +14,14 @@ export interface NewKey {
   secret: string;
   mode: KeyMode;
   expiresAt: string | null;
+  rights: Rights;
   /** The replaced key, with the time until which it works. */
   replaced?: { key: ApiKey; worksUntil: string | null };
 }
 
 /** Shows a new key, which cannot be shown again, and a first call with it. */
 export function NewKeyDialog(props: { created: NewKey; onClose: () => void }) {
-  const { name, secret, mode, expiresAt, replaced } = props.created;
+  const { name, secret, mode, expiresAt, rights, replaced } = props.created;
   return (
     <Dialog
       title={`Key “${name}” is ready`}
@@ -41,6 +43,10 @@ export function NewKeyDialog(props: { created: NewKey; onClose: () => void }) {
       <dl class="kv t12">
         <dt>Mode</dt>
         <dd>{mode === "test" ? "Test: simulated models only, no charges" : "Live"}</dd>
+        <dt>Rights</dt>
+        <dd>
+          {describeModels(rights.models)}, {describeScopes(rights.scopes).toLowerCase()}
+        </dd>
         <dt>Expires</dt>
         <dd>{expiresAt ? date(expiresAt) : "Never"}</dd>
         {replaced && (

@@ -19,6 +19,7 @@ import { CreateDialog, RevokeDialog, RotateDialog } from "./dialogs.tsx";
 import { isCounted, masked, mayRotate, statusOf } from "./keys.ts";
 import { NewKeyDialog, type NewKey } from "./new-key.tsx";
 import { DetailsDialog } from "./details.tsx";
+import { describeModels, describeScopes } from "./rights.tsx";
 
 type Opened =
   | { kind: "create" }
@@ -85,7 +86,24 @@ export function Screen() {
       isOptional: true,
       cell: (key) => <Creator row={key} name={creatorOf(key)} isLoading={!members.data && !members.error} />,
     },
-    { label: "Created", isOptional: true, cell: (key) => <Time at={key.created_at} /> },
+    {
+      label: "Models",
+      isOptional: true,
+      cell: (key) => (
+        <span class={key.models ? "trunc clipcell" : "muted"} title={key.models?.join(", ")}>
+          {describeModels(key.models ?? null)}
+        </span>
+      ),
+    },
+    {
+      label: "Endpoints",
+      isOptional: true,
+      cell: (key) => (
+        <span class={key.scopes ? "trunc clipcell" : "muted"} title={key.scopes ? describeScopes(key.scopes) : undefined}>
+          {describeScopes(key.scopes ?? null)}
+        </span>
+      ),
+    },
     { label: "Expires", isOptional: true, cell: (key) => <Expiry row={key} /> },
     { label: "Last used", cell: (key) => <Time at={key.last_used_at} /> },
     { label: "State", isOptional: true, cell: (key) => <State row={key} /> },
@@ -126,7 +144,7 @@ export function Screen() {
         {keys.error && !keys.data ? (
           <ErrorState what="The list of keys" error={keys.error} onRetry={keys.reload} />
         ) : !keys.data ? (
-          <TableSkeleton columns={["140px", "72px", "96px", "72px", "72px", "72px"]} />
+          <TableSkeleton columns={["140px", "72px", "96px", "80px", "96px", "72px", "72px"]} />
         ) : rows.length === 0 ? (
           <NoKeys
             hasKeys={all.length > 0}

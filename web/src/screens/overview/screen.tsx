@@ -1,10 +1,12 @@
 import { useEffect } from "preact/hooks";
 
+import { Breakdown } from "../../parts/breakdown.tsx";
 import { Button } from "../../parts/button.tsx";
-import { Card, Chip, Meter, Stat, Stats, Status, Table, type Column, type Tone } from "../../parts/data.tsx";
+import { Card, Chip, Meter, Stat, Stats, Table, type Column } from "../../parts/data.tsx";
 import { EmptyState, ErrorState, Skeleton, TableSkeleton } from "../../parts/states.tsx";
 import { request } from "../../shell/api.ts";
-import { add, amount, clock, count, date, dateTime, share, toUnits } from "../../shell/format.ts";
+import { Outcome, shortEndpoint } from "../../shell/calls.tsx";
+import { add, amount, clock, count, date, dateTime, duration, fromUnits, share, toUnits } from "../../shell/format.ts";
 import { Page } from "../../shell/page.tsx";
 import { useResource } from "../../shell/resource.ts";
 import { href } from "../../shell/router.ts";
@@ -16,17 +18,6 @@ import { CostByDay } from "./chart.tsx";
 import { Todo } from "./todo.tsx";
 
 const SHOWN_MODELS = 6;
-
-const OUTCOMES: Record<string, [Tone, string]> = {
-  ok: ["ok", "OK"],
-  client_gone: ["warn", "Stopped"],
-  cancelled: ["warn", "Cancelled"],
-  blocked_input: ["warn", "Input blocked"],
-  blocked_output: ["warn", "Output blocked"],
-  upstream_error: ["bad", "Provider error"],
-  timeout: ["bad", "Timeout"],
-  crashed: ["bad", "Interrupted"],
-};
 
 /** Balance, plan, cost and the latest calls of the account that is shown. */
 export function Screen() {
@@ -124,11 +115,6 @@ function perCall(data: AccountUsage): string {
   return `${amount(fromUnits(average), 6)} per call on average`;
 }
 
-function fromUnits(units: bigint): string {
-  const digits = units.toString().padStart(13, "0");
-  return `${digits.slice(0, -12)}.${digits.slice(-12)}`;
-}
-
 const COLUMNS: Column<UsageRow>[] = [
   {
     label: "Time",
@@ -139,32 +125,28 @@ const COLUMNS: Column<UsageRow>[] = [
       </time>
     ),
   },
-  { label: "Model", cell: (row) => <span class="strong5">{row.model ?? row.requested_model ?? "None"}</span> },
-  { label: "Endpoint", isOptional: true, cell: (row) => <code class="muted">{row.endpoint.replace("/v1/", "")}</code> },
+  {
+    label: "Model",
+    cell: (row) => (
+      <a class="rowlink" href={href(`/calls/${row.id}`)}>
+        {row.model ?? row.requested_model ?? "None"}
+      </a>
+    ),
+  },
+  { label: "Endpoint", isOptional: true, cell: (row) => <code class="muted">{shortEndpoint(row.endpoint)}</code> },
   { label: "Tokens", isNumber: true, isOptional: true, cell: (row) => count(row.usage.total_tokens) },
-  { label: "First output", isNumber: true, isOptional: true, cell: (row) => seconds(row.first_content_ms) },
+  { label: "First output", isNumber: true, isOptional: true, cell: (row) => (row.first_content_ms === null ? "–" : duration(row.first_content_ms)) },
   { label: "Charge", isNumber: true, cell: (row) => <span title={row.cost}>{amount(row.cost, 6)}</span> },
   {
     label: "Outcome",
-    cell: (row) => {
-      const [tone, label] = OUTCOMES[row.outcome] ?? ["warn", row.outcome];
-      return (
-        <Status tone={tone} isQuiet={tone === "ok"}>
-          {label}
-        </Status>
-      );
-    },
+    cell: (row) => <Outcome outcome={row.outcome} />,
   },
 ];
-
-function seconds(ms: number | null): string {
-  return ms === null ? "–" : `${(ms / 1000).toFixed(2)} s`;
-}
 
 function LatestCalls(props: { data: AccountUsage | null }) {
   const rows = props.data?.data;
   return (
-    <Card title="Latest calls">
+    <Card title="Latest calls" action={<a class="btn sm" href={href("/calls")}>All calls</a>}>
       {!rows ? (
         <TableSkeleton columns={["64px", "150px", "96px", "56px"]} rows={6} />
       ) : rows.length === 0 ? (
@@ -214,16 +196,16 @@ function CostByModel(props: { data: AccountUsage | null }) {
   }
   const largest = shown.reduce((most, group) => (toUnits(group.cost) > toUnits(most) ? group.cost : most), "0");
   return (
-    <ul class="brk">
-      {shown.map((group) => (
-        <li key={group.group} class="brow">
-          <i aria-hidden="true" style={{ width: `${share(group.cost, largest) * 100}%` }} />
-          <span class="trunc">{group.group || "No model"}</span>
-          <span class="num" title={group.cost}>
-            {amount(group.cost, 2)}
-          </span>
-        </li>
-      ))}
-    </ul>
+    <Breakdown
+      label="Cost by model"
+      rows={shown.map((group) => ({
+        id: group.group,
+        label: group.group || "No model",
+        share: share(group.cost, largest),
+        value: amount(group.cost, 2),
+        title: group.cost,
+        href: group.requests > 0 && group.group ? href(`/calls?model=${encodeURIComponent(group.group)}`) : null,
+      }))}
+    />
   );
 }

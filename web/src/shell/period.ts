@@ -1,0 +1,77 @@
+// Ranges of time of the usage and of the calls, in UTC.
+
+export type Range = "24h" | "7d" | "30d" | "90d";
+
+export const RANGES: readonly { value: Range; label: string; days: number }[] = [
+  { value: "24h", label: "24 h", days: 1 },
+  { value: "7d", label: "7 d", days: 7 },
+  { value: "30d", label: "30 d", days: 30 },
+  { value: "90d", label: "90 d", days: 90 },
+];
+
+export const DEFAULT_RANGE: Range = "30d";
+
+const HOUR_MS = 60 * 60 * 1000;
+const DAY_MS = 24 * HOUR_MS;
+
+/** Length of a bar of the chart of each range. */
+const SLOT_MS: Record<Range, number> = { "24h": HOUR_MS, "7d": 6 * HOUR_MS, "30d": DAY_MS, "90d": DAY_MS };
+
+export interface Period {
+  range: Range;
+  days: number;
+  /** Start, inclusive, in milliseconds. */
+  from: number;
+  /** End, exclusive: the end of the current slot. */
+  to: number;
+  slotMs: number;
+  /** Step of the series that the server returns. */
+  step: "hour" | "day";
+}
+
+export function toRange(value: string | null): Range {
+  return RANGES.find((range) => range.value === value)?.value ?? DEFAULT_RANGE;
+}
+
+/** Returns the period of a range that ends with the current slot. */
+export function periodOf(range: Range, now = Date.now()): Period {
+  const slotMs = SLOT_MS[range];
+  const days = RANGES.find((one) => one.value === range)?.days ?? 30;
+  const to = (Math.floor(now / slotMs) + 1) * slotMs;
+  return { range, days, from: to - days * DAY_MS, to, slotMs, step: slotMs < DAY_MS ? "hour" : "day" };
+}
+
+/** Returns the period of the same length before. */
+export function before(period: Period): Period {
+  return { ...period, from: period.from - period.days * DAY_MS, to: period.from };
+}
+
+export function iso(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+const HOUR = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
+
+export function dayLabel(ms: number): string {
+  return DAY.format(ms);
+}
+
+/** A bar of a chart, or a row of its table. */
+export interface Slot {
+  start: number;
+  /** Label below the bar; null for bars without one. */
+  label: string | null;
+  title: string;
+}
+
+export function slotsOf(period: Period): Slot[] {
+  const { from, to, slotMs } = period;
+  return Array.from({ length: Math.round((to - from) / slotMs) }, (_, index) => {
+    const start = from + index * slotMs;
+    if (slotMs === DAY_MS) return { start, label: dayLabel(start), title: dayLabel(start) };
+    const hours = `${HOUR.format(start)} to ${HOUR.format(start + slotMs)}`;
+    const label = slotMs === HOUR_MS ? HOUR.format(start) : start % DAY_MS === 0 ? dayLabel(start) : null;
+    return { start, label, title: `${dayLabel(start)}, ${hours}` };
+  });
+}
