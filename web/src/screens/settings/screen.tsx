@@ -16,7 +16,6 @@ import { account, renameAccount, role, session, setSession } from "../../shell/s
 import { Sessions, ThemeChoice } from "../../shell/sessions.tsx";
 import { endSession } from "../../shell/side.tsx";
 import type { Account, AccountSession } from "../../shell/types.ts";
-import { Limits } from "./limits.tsx";
 
 /** The person's profile, password, sessions and theme, and the account. */
 export function Screen() {
@@ -38,9 +37,6 @@ export function Screen() {
         </Section>
         <Section title="Account" note="The account that is shown.">
           <AccountName key={account.value?.id} />
-        </Section>
-        <Section title="Limits" note="Requests and tokens are those of the current minute.">
-          <Limits key={account.value?.id} />
         </Section>
         <Section title="Sign out" note="Ends the session in this browser.">
           <Button icon="signout" onClick={endSession}>
