@@ -10,11 +10,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_storage::usage::hold_ids;
 use tollgate_storage::{
-    Account, AccountState, Cadence, Claim, ClaimOutcome, Compat, Key, KeyMode, KeyState, Limits, Link, Lot,
-    LotKind, LotTerms, Media, NewSubscription, NextPlan, Payer, PlanUse, PriceRecord, Product, Refund,
-    Result, StorageError, StorageErrorKind, StoredResponse, Subscription, SubscriptionEvent,
-    SubscriptionState, TransferHash, UsageRow,
+    Account, AccountState, Cadence, CallPage, Claim, ClaimOutcome, Compat, Key, KeyMode, KeyState, Limits,
+    Link, Lot, LotKind, LotTerms, Media, NewSubscription, NextPlan, Payer, PlanUse, PriceRecord, Product,
+    Refund, Result, StorageError, StorageErrorKind, StoredResponse, Subscription, SubscriptionEvent,
+    SubscriptionState, TransferHash, UsageFilter, UsagePage, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
@@ -111,6 +112,60 @@ pub(crate) fn prices_from(column: &str) -> Result<Prices> {
                 .with_named(name, price.ok_or_else(unreadable)?)
                 .map_err(|_| unreadable())
         })
+}
+
+/// Selects the last of `$4 + 1` usage rows of account `$1` between two ids, newest first, and the row
+/// after it.
+pub(crate) const SCAN_END: &str = "SELECT id FROM usage_row WHERE account_id = $1 AND id >= $2 AND id <= $3 \
+    ORDER BY id DESC LIMIT 2 OFFSET $4";
+
+/// Range of the usage rows that a page of calls reads.
+pub(crate) struct CallScan {
+    /// Smallest id.
+    pub(crate) first: u128,
+    /// Largest id.
+    pub(crate) last: u128,
+    /// Whether older rows exist.
+    pub(crate) has_more: bool,
+}
+
+impl CallScan {
+    /// Returns the range of a page without a limit; `None` if no id is in it.
+    pub(crate) fn of(
+        filter: &UsageFilter,
+        page: UsagePage,
+        test_clock: Option<Duration>,
+    ) -> Option<CallScan> {
+        let ids = hold_ids(filter.from, filter.to, test_clock);
+        let after = page
+            .after
+            .map_or(Some(u128::MAX), |after| after.as_u128().checked_sub(1));
+        let (first, last) = (ids.start().as_u128(), ids.end().as_u128().min(after?));
+        (first <= last).then_some(CallScan {
+            first,
+            last,
+            has_more: false,
+        })
+    }
+
+    /// Ends the range at the first of these ids, the rows of [`SCAN_END`], if there are two.
+    pub(crate) fn end_at(&mut self, ids: &[u128]) {
+        if let [end, _] = ids {
+            (self.first, self.has_more) = (*end, true);
+        }
+    }
+
+    /// Returns the page of these rows, which are the first `limit + 1` that match.
+    pub(crate) fn page(&self, mut rows: Vec<UsageRow>, limit: u32) -> CallPage {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let is_full = rows.len() > limit;
+        rows.truncate(limit);
+        let next = match is_full {
+            true => rows.last().map(|row| row.id),
+            false => self.has_more.then(|| HoldId::from_u128(self.first)),
+        };
+        CallPage { rows, next }
+    }
 }
 
 /// Selects the last use of each key of account `$1`. Each maximum reads one entry of the index

@@ -100,7 +100,10 @@ pub use subscription::{
     SubscriptionEvent, SubscriptionState, SubscriptionStore,
 };
 pub use top_up::{AutoTopUp, TopUp, TopUpChange, TopUpKind, TopUpState, TopUpStore};
-pub use usage::{Coverage, UsageFilter, UsageGroup, UsagePage, UsagePart, UsageRow, UsageStore, UsageTotal};
+pub use usage::{
+    CallPage, Coverage, OutcomeFilter, SeriesGroup, SeriesPoint, SeriesQuery, SeriesStep, UsageFilter,
+    UsageGroup, UsagePage, UsagePart, UsageRow, UsageStore, UsageTotal,
+};
 pub use webhook::{Delivery, DeliveryClaim, DeliveryOutcome, DeliveryState, LeasedDelivery, WebhookStore};
 
 /// Result of every storage method.

@@ -1,12 +1,15 @@
 //! Usage rows: one row for each resolved hold. They never contain prompt text.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use tollgate_types::id::min_id;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
-    AccountId, Credits, HoldId, KeyId, PriceVersion, Principal, RequestId, Timestamp, Usage,
+    AccountId, Credits, HoldId, KeyId, MemberId, PriceVersion, Principal, RequestId, Timestamp, Usage,
 };
 
 use crate::{PlanUse, Result};
@@ -146,7 +149,7 @@ pub struct UsagePart {
 }
 
 /// Filter for usage rows; `None` matches all.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UsageFilter {
     /// Only rows created at or after this time.
     pub from: Option<Timestamp>,
@@ -160,10 +163,23 @@ pub struct UsageFilter {
     pub upstream_model: Option<String>,
     /// Only rows of this API key.
     pub key: Option<KeyId>,
+    /// Only rows of calls that this member made with a session.
+    pub member: Option<MemberId>,
+    /// Only rows with these outcomes.
+    pub outcome: Option<OutcomeFilter>,
     /// Only rows of this endpoint path.
     pub endpoint: Option<String>,
     /// Only rows of the request with this id.
     pub request: Option<RequestId>,
+}
+
+/// Outcomes that a [`UsageFilter`] matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutcomeFilter {
+    /// This outcome.
+    Only(Outcome),
+    /// Every outcome except [`Outcome::Ok`].
+    ExceptOk,
 }
 
 /// A page of usage rows, newest first.
@@ -173,6 +189,93 @@ pub struct UsagePage {
     pub after: Option<HoldId>,
     /// Maximum number of rows.
     pub limit: u32,
+}
+
+/// A page of calls, newest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallPage {
+    /// Rows that match the filter.
+    pub rows: Vec<UsageRow>,
+    /// Value of [`UsagePage::after`] for the next page, which can be the id of a row that does not
+    /// match; `None` if there are no further rows.
+    pub next: Option<HoldId>,
+}
+
+/// Maximum difference between the time in the id of a hold and its [`UsageRow::created_at`],
+/// without the offset of a test clock. Ids are generated when a request is accepted.
+pub const MAX_ID_SKEW: Duration = Duration::from_hours(1);
+
+/// Returns a range that contains the ids of all holds created at or after `from` and before `to`.
+/// `test_clock` is the offset of the account's test clock: earlier offsets were smaller.
+pub fn hold_ids(
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+    test_clock: Option<Duration>,
+) -> RangeInclusive<HoldId> {
+    let skew = MAX_ID_SKEW + test_clock.unwrap_or_default();
+    let start = from.map_or(0, |from| min_id(from.minus(skew)));
+    let end = to.map_or(u128::MAX, |to| min_id(to.plus(MAX_ID_SKEW)));
+    HoldId::from_u128(start)..=HoldId::from_u128(end)
+}
+
+/// Length of a span of a usage series, in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeriesStep {
+    /// Hours.
+    Hour,
+    /// Days, from midnight.
+    Day,
+}
+
+impl SeriesStep {
+    /// Returns the length in microseconds.
+    pub const fn micros(self) -> i64 {
+        match self {
+            SeriesStep::Hour => 3_600_000_000,
+            SeriesStep::Day => 24 * 3_600_000_000,
+        }
+    }
+}
+
+/// Grouping of a usage series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeriesGroup {
+    /// Canonical id of the model.
+    Model,
+    /// Id of the API key.
+    Key,
+    /// Id of the member who made the call with a session.
+    Member,
+    /// Path of the endpoint.
+    Endpoint,
+}
+
+/// Query of a usage series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeriesQuery {
+    /// Only rows created at or after this time.
+    pub from: Timestamp,
+    /// Only rows created before this time.
+    pub to: Timestamp,
+    /// Length of the spans.
+    pub step: SeriesStep,
+    /// Grouping within a span; `None` for one group.
+    pub by: Option<SeriesGroup>,
+}
+
+/// Totals of a group in a span of a usage series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeriesPoint {
+    /// Start of the span, which can be before [`SeriesQuery::from`].
+    pub start: Timestamp,
+    /// Key of the group, in the form of [`UsageTotal::group`].
+    pub group: String,
+    /// Number of usage rows.
+    pub requests: u64,
+    /// Sum of the charges, including the parts paid by allowances.
+    pub charge: Credits,
+    /// Sum of the measured consumption.
+    pub usage: Usage,
 }
 
 /// Grouping of usage totals.
@@ -190,6 +293,8 @@ pub enum UsageGroup {
     UpstreamModel,
     /// Id of the API key.
     Key,
+    /// Id of the member who made the call with a session.
+    Member,
     /// Path of the endpoint.
     Endpoint,
 }
@@ -197,8 +302,8 @@ pub enum UsageGroup {
 /// Totals of a group of usage rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageTotal {
-    /// Key of the group: a day, model, key id or path; empty for [`UsageGroup::All`] and for rows
-    /// without a value.
+    /// Key of the group: a day, model, key id, member id or path; empty for [`UsageGroup::All`] and
+    /// for rows without a value.
     pub group: String,
     /// Number of usage rows.
     pub requests: u64,
@@ -215,6 +320,18 @@ pub trait UsageStore: Send + Sync {
     /// before.
     async fn list(&self, account: AccountId, filter: UsageFilter, page: UsagePage) -> Result<Vec<UsageRow>>;
 
+    /// Lists calls of an account, newest first (by descending id), including every call settled
+    /// before. Reads at most `scan_limit` rows, so that the time of a page is bounded for every
+    /// filter. Both limits must be positive. A filter by time finds the rows whose ids are within
+    /// [`MAX_ID_SKEW`].
+    async fn calls(
+        &self,
+        account: AccountId,
+        filter: UsageFilter,
+        page: UsagePage,
+        scan_limit: u32,
+    ) -> Result<CallPage>;
+
     /// Returns the row of a request of any account, including every call settled before; `None` if
     /// it does not exist.
     async fn of_request(&self, request: RequestId) -> Result<Option<UsageRow>>;
@@ -229,6 +346,11 @@ pub trait UsageStore: Send + Sync {
         filter: UsageFilter,
         group: UsageGroup,
     ) -> Result<Vec<UsageTotal>>;
+
+    /// Returns totals of an account's rows by span and group, sorted by both, including every call
+    /// settled before. Spans and groups without rows are absent. Counts the rows whose ids are
+    /// within [`MAX_ID_SKEW`].
+    async fn series(&self, account: AccountId, query: SeriesQuery) -> Result<Vec<SeriesPoint>>;
 
     /// Returns the last use of each of the account's keys, including every call settled before: the
     /// latest [`UsageRow::created_at`] of its rows. Keys without a row are absent. The call reads

@@ -243,10 +243,19 @@ impl IdSource {
     pub fn next(&self, now: Timestamp) -> u128 {
         let count = self.counter.fetch_add(1, Ordering::Relaxed);
         let mixed = splitmix64(self.seed.wrapping_add(count.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
-        let millis = u128::from(now.as_micros().max(0).cast_unsigned() / 1000) & 0xFFFF_FFFF_FFFF;
         let high = u128::from(self.seed >> 52);
-        (millis << 80) | (0x7 << 76) | (high << 64) | (0b10 << 62) | u128::from(mixed >> 2)
+        (millis(now) << 80) | (0x7 << 76) | (high << 64) | (0b10 << 62) | u128::from(mixed >> 2)
     }
+}
+
+/// Returns a lower bound of all UUIDv7 values for this time or a later one.
+pub fn min_id(at: Timestamp) -> u128 {
+    millis(at) << 80
+}
+
+/// Returns the time field of a UUIDv7: milliseconds since the epoch, in 48 bits.
+fn millis(at: Timestamp) -> u128 {
+    u128::from(at.as_micros().max(0).cast_unsigned() / 1000) & 0xFFFF_FFFF_FFFF
 }
 
 fn splitmix64(mut z: u64) -> u64 {
@@ -291,6 +300,8 @@ mod tests {
         assert_eq!(early.len(), 10_000);
         let late = source.next(Timestamp::from_micros(2_000_000));
         assert!(early.iter().all(|id| *id < late));
+        let bound = min_id(Timestamp::from_micros(1_500_000));
+        assert!(early.iter().all(|id| *id < bound) && bound < late);
         assert_eq!((late >> 76) & 0xf, 7);
         assert_eq!((late >> 62) & 0b11, 0b10);
     }

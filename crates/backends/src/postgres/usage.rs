@@ -2,20 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
+use tollgate_storage::usage::hold_ids;
 use tollgate_storage::{
-    Result, UsageFilter, UsageGroup, UsagePage, UsagePart, UsageRow, UsageStore, UsageTotal,
+    CallPage, OutcomeFilter, Result, SeriesGroup, SeriesPoint, SeriesQuery, UsageFilter, UsageGroup,
+    UsagePage, UsagePart, UsageRow, UsageStore, UsageTotal,
 };
-use tollgate_types::{AccountId, HoldId, KeyId, RequestId, Timestamp};
+use tollgate_types::{AccountId, HoldId, KeyId, MemberId, RequestId, Timestamp};
 
 use super::Node;
 use super::error::corrupt;
 use super::pool::Statement;
 use super::rows;
 use crate::parts::{self, PartColumns};
-use crate::rows::{KEYS_LAST_USED, QuantityColumns, UsageColumns, canonical_model, last_use_from};
+use crate::rows::{
+    CallScan, KEYS_LAST_USED, QuantityColumns, SCAN_END, UsageColumns, canonical_model, last_use_from,
+    test_clock_from,
+};
+use crate::usage_series::{SeriesColumns, points};
 
 pub(super) struct UsageRows(pub(super) Arc<Node>);
 
@@ -45,7 +52,10 @@ macro_rules! filtered {
                 AND ($8::text IS NULL OR model = $8)
                 AND ($9::text IS NULL OR ",
             upstream_model!(),
-            " = $9) ",
+            " = $9)
+                AND ($10::bytea IS NULL OR member_id = $10)
+                AND ($11::text IS NULL OR outcome = $11)
+                AND (NOT $12::boolean OR outcome <> 'ok') ",
             $after
         )
     };
@@ -69,27 +79,18 @@ const OF_REQUEST: &str = concat!(
 
 const LIST: &str = filtered!(
     concat!("SELECT ", usage_columns!(), " FROM usage_row"),
-    "AND ($10::bytea IS NULL OR id < $10) ORDER BY id DESC LIMIT $11"
+    "AND ($13::bytea IS NULL OR id < $13) ORDER BY id DESC LIMIT $14"
 );
 
-/// Sums by group, ordered by the bytes of the group name. Key ids are hexadecimal. Sums saturate.
-const TOTALS: &str = filtered!(
-    concat!(
-        "SELECT
-        CASE $10
-            WHEN 'day' THEN to_char(DATE '1970-01-01' + (created_at / 86400000000)::integer, 'YYYY-MM-DD')
-            WHEN 'model' THEN ",
-        canonical_model!("usage_row"),
-        "
-            WHEN 'requested_model' THEN model
-            WHEN 'upstream_model' THEN ",
-        upstream_model!(),
-        "
-            WHEN 'key' THEN COALESCE(encode(key_id, 'hex'), '')
-            WHEN 'endpoint' THEN endpoint
-            ELSE ''
-        END COLLATE \"C\" AS group_name,
-        count(*) AS requests,
+const CALLS: &str = filtered!(
+    concat!("SELECT ", usage_columns!(), " FROM usage_row"),
+    "AND id >= $13 AND id <= $14 ORDER BY id DESC LIMIT $15"
+);
+
+/// Columns with the number and the sums of usage rows. Sums saturate.
+macro_rules! sums {
+    () => {
+        "count(*) AS requests,
         LEAST(sum(charge), 9223372036854775807)::bigint AS charge,
         LEAST(sum(input), 9223372036854775807)::bigint AS input,
         LEAST(sum(cache_read), 9223372036854775807)::bigint AS cache_read,
@@ -102,10 +103,53 @@ const TOTALS: &str = filtered!(
         LEAST(sum(image), 9223372036854775807)::bigint AS image,
         LEAST(sum(video), 9223372036854775807)::bigint AS video,
         LEAST(sum(audio), 9223372036854775807)::bigint AS audio,
-        LEAST(sum(characters), 9223372036854775807)::bigint AS characters
+        LEAST(sum(characters), 9223372036854775807)::bigint AS characters"
+    };
+}
+
+/// Sums by group, ordered by the bytes of the group name. Ids of keys and members are hexadecimal.
+const TOTALS: &str = filtered!(
+    concat!(
+        "SELECT
+        CASE $13
+            WHEN 'day' THEN to_char(DATE '1970-01-01' + (created_at / 86400000000)::integer, 'YYYY-MM-DD')
+            WHEN 'model' THEN ",
+        canonical_model!("usage_row"),
+        "
+            WHEN 'requested_model' THEN model
+            WHEN 'upstream_model' THEN ",
+        upstream_model!(),
+        "
+            WHEN 'key' THEN COALESCE(encode(key_id, 'hex'), '')
+            WHEN 'member' THEN COALESCE(encode(member_id, 'hex'), '')
+            WHEN 'endpoint' THEN endpoint
+            ELSE ''
+        END COLLATE \"C\" AS group_name,
+",
+        sums!(),
+        "
     FROM usage_row"
     ),
     "GROUP BY group_name ORDER BY group_name"
+);
+
+/// Sums by span and group. `$7` is the length of the spans, `$6` the grouping.
+const SERIES: &str = concat!(
+    "SELECT created_at / $7 * $7 AS start,
+        CASE $6
+            WHEN 'model' THEN ",
+    canonical_model!("usage_row"),
+    "
+            WHEN 'key' THEN COALESCE(encode(key_id, 'hex'), '')
+            WHEN 'member' THEN COALESCE(encode(member_id, 'hex'), '')
+            WHEN 'endpoint' THEN endpoint
+            ELSE ''
+        END AS group_name,
+        ",
+    sums!(),
+    " FROM usage_row
+    WHERE account_id = $1 AND created_at >= $2 AND created_at < $3 AND id >= $4 AND id <= $5
+    GROUP BY 1, 2"
 );
 
 #[async_trait]
@@ -116,6 +160,40 @@ impl UsageStore for UsageRows {
             .bind(i64::from(page.limit));
         let found = self.0.settled(Some(account)).await.all(statement).await?;
         found.iter().map(rows::whole::<UsageColumns, _>).collect()
+    }
+
+    async fn calls(
+        &self,
+        account: AccountId,
+        filter: UsageFilter,
+        page: UsagePage,
+        scan_limit: u32,
+    ) -> Result<CallPage> {
+        let test_clock = self.test_clock(account).await?;
+        let Some(mut scan) = CallScan::of(&filter, page, test_clock) else {
+            return Ok(CallPage {
+                rows: Vec::new(),
+                next: None,
+            });
+        };
+        let pool = self.0.settled(Some(account)).await;
+        if filter != UsageFilter::default() {
+            let statement = sqlx::query(SCAN_END)
+                .bind(account.as_u128().to_be_bytes())
+                .bind(scan.first.to_be_bytes())
+                .bind(scan.last.to_be_bytes())
+                .bind(i64::from(scan_limit) - 1);
+            let end = pool.all(statement).await?;
+            let end = end.iter().map(|row| rows::id(row, "id"));
+            scan.end_at(&end.collect::<Result<Vec<u128>>>()?);
+        }
+        let statement = bind_filter(sqlx::query(CALLS), account, filter)
+            .bind(scan.first.to_be_bytes())
+            .bind(scan.last.to_be_bytes())
+            .bind(i64::from(page.limit) + 1);
+        let found = pool.all(statement).await?;
+        let rows = found.iter().map(rows::whole::<UsageColumns, _>);
+        Ok(scan.page(rows.collect::<Result<_>>()?, page.limit))
     }
 
     async fn of_request(&self, request: RequestId) -> Result<Option<UsageRow>> {
@@ -145,11 +223,28 @@ impl UsageStore for UsageRows {
             UsageGroup::RequestedModel => "requested_model",
             UsageGroup::UpstreamModel => "upstream_model",
             UsageGroup::Key => "key",
+            UsageGroup::Member => "member",
             UsageGroup::Endpoint => "endpoint",
         };
         let statement = bind_filter(sqlx::query(TOTALS), account, filter).bind(name);
         let found = self.0.settled(Some(account)).await.all(statement).await?;
         found.iter().map(|row| total(row, group)).collect()
+    }
+
+    async fn series(&self, account: AccountId, query: SeriesQuery) -> Result<Vec<SeriesPoint>> {
+        let test_clock = self.test_clock(account).await?;
+        let ids = hold_ids(Some(query.from), Some(query.to), test_clock);
+        let statement = sqlx::query(SERIES)
+            .bind(account.as_u128().to_be_bytes())
+            .bind(query.from.as_micros())
+            .bind(query.to.as_micros())
+            .bind(ids.start().as_u128().to_be_bytes())
+            .bind(ids.end().as_u128().to_be_bytes())
+            .bind(series_group(query.by))
+            .bind(query.step.micros());
+        let found = self.0.settled(Some(account)).await.all(statement).await?;
+        let sums = found.iter().map(rows::whole::<SeriesColumns, _>);
+        Ok(points(sums.collect::<Result<_>>()?, query.by))
     }
 
     async fn last_used(&self, account: AccountId) -> Result<BTreeMap<KeyId, Timestamp>> {
@@ -160,6 +255,27 @@ impl UsageStore for UsageRows {
             last_use_from(&id, rows::get(row, "last_used_at")?)
         });
         used.filter_map(Result::transpose).collect()
+    }
+}
+
+impl UsageRows {
+    async fn test_clock(&self, account: AccountId) -> Result<Option<Duration>> {
+        let statement = sqlx::query("SELECT test_clock FROM account WHERE id = $1");
+        let statement = statement.bind(account.as_u128().to_be_bytes());
+        match self.0.pool.optional(statement).await? {
+            Some(row) => test_clock_from(rows::get(&row, "test_clock")?),
+            None => Ok(None),
+        }
+    }
+}
+
+const fn series_group(by: Option<SeriesGroup>) -> &'static str {
+    match by {
+        Some(SeriesGroup::Model) => "model",
+        Some(SeriesGroup::Key) => "key",
+        Some(SeriesGroup::Member) => "member",
+        Some(SeriesGroup::Endpoint) => "endpoint",
+        None => "all",
     }
 }
 
@@ -174,12 +290,20 @@ fn bind_filter(statement: Statement, account: AccountId, filter: UsageFilter) ->
         .bind(filter.request.map(|request| request.as_u128().to_be_bytes()))
         .bind(filter.requested_model)
         .bind(filter.upstream_model)
+        .bind(filter.member.map(|member| member.as_u128().to_be_bytes()))
+        .bind(match filter.outcome {
+            Some(OutcomeFilter::Only(outcome)) => Some(outcome.as_str()),
+            Some(OutcomeFilter::ExceptOk) | None => None,
+        })
+        .bind(filter.outcome == Some(OutcomeFilter::ExceptOk))
 }
 
 fn total(row: &PgRow, group: UsageGroup) -> Result<UsageTotal> {
     let mut name: String = rows::get(row, "group_name")?;
-    if group == UsageGroup::Key && !name.is_empty() {
-        name.insert_str(0, KeyId::PREFIX);
+    match group {
+        UsageGroup::Key if !name.is_empty() => name.insert_str(0, KeyId::PREFIX),
+        UsageGroup::Member if !name.is_empty() => name.insert_str(0, MemberId::PREFIX),
+        _ => {}
     }
     let requests: i64 = rows::get(row, "requests")?;
     Ok(UsageTotal {

@@ -7,11 +7,11 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row, SqlSafeStr};
 use tollgate_storage::{
     Account, AccountState, AccountStore, Balance, Engine, Grant, HoldOutcome, LedgerStore, Limits, LotTerms,
-    NewHold, StorageErrorKind,
+    NewHold, OutcomeFilter, SeriesGroup, StorageErrorKind, UsageFilter,
 };
 use tollgate_types::clock::SystemClock;
 use tollgate_types::id::TransferId;
-use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId, Timestamp};
+use tollgate_types::{AccountId, Credits, HoldId, KeyId, MemberId, PriceVersion, RequestId, Timestamp};
 
 use super::database::migrate;
 use super::statements::BatchWriter;
@@ -20,7 +20,7 @@ use super::{
     media, member, notice, person, price, recover, refund, report, response, session, subscription, usage,
     webhook,
 };
-use crate::rows::KEYS_LAST_USED;
+use crate::rows::{KEYS_LAST_USED, SCAN_END};
 
 async fn schema() -> SqliteConnection {
     let mut connection = SqliteConnectOptions::new()
@@ -139,6 +139,47 @@ fn the_last_use_of_a_key_is_looked_up_in_an_index() {
         let steps: Vec<String> = plan.iter().map(|step| step.get("detail")).collect();
         let expected = "SEARCH usage_row USING COVERING INDEX usage_row_key (key_id=?)";
         assert!(steps.iter().any(|step| step == expected), "{steps:?}");
+    });
+}
+
+/// Pages and series of calls read a range of the primary key, whatever the filter, so that a page
+/// far back takes as long as the first.
+#[test]
+fn calls_are_read_from_the_primary_key() {
+    let filters = [
+        UsageFilter::default(),
+        UsageFilter {
+            from: Some(Timestamp::from_micros(1)),
+            to: Some(Timestamp::from_micros(2)),
+            key: Some(KeyId::from_u128(1)),
+            ..UsageFilter::default()
+        },
+        UsageFilter {
+            model: Some(String::new()),
+            requested_model: Some(String::new()),
+            upstream_model: Some(String::new()),
+            member: Some(MemberId::from_u128(1)),
+            outcome: Some(OutcomeFilter::ExceptOk),
+            endpoint: Some(String::new()),
+            request: Some(RequestId::from_u128(1)),
+            ..UsageFilter::default()
+        },
+    ];
+    let mut statements = vec![SCAN_END.to_owned()];
+    statements.extend(filters.map(usage::calls_statement));
+    let groups = [SeriesGroup::Model, SeriesGroup::Key];
+    statements.extend(groups.map(|by| usage::series_statement(Some(by))));
+    block_on(async {
+        let mut connection = schema().await;
+        for statement in statements {
+            let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+            let plan = sqlx::query(explain).fetch_all(&mut connection).await.unwrap();
+            let steps: Vec<String> = plan.iter().map(|step| step.get("detail")).collect();
+            let expected = "SEARCH usage_row USING PRIMARY KEY (account_id=? AND id>? AND id<?)";
+            assert_eq!(steps[0], expected, "{statement}");
+            let sorts = steps.iter().any(|step| step == "USE TEMP B-TREE FOR ORDER BY");
+            assert!(!sorts, "{steps:?}");
+        }
     });
 }
 

@@ -1,21 +1,26 @@
 //! Implements [`UsageStore`] on SQLite.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, QueryBuilder, Row, Sqlite as Db};
+use tollgate_storage::usage::hold_ids;
 use tollgate_storage::{
-    Result, UsageFilter, UsageGroup, UsagePage, UsagePart, UsageRow, UsageStore, UsageTotal,
+    CallPage, OutcomeFilter, Result, SeriesGroup, SeriesPoint, SeriesQuery, UsageFilter, UsageGroup,
+    UsagePage, UsagePart, UsageRow, UsageStore, UsageTotal,
 };
-use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, Timestamp};
+use tollgate_types::usage::Outcome;
+use tollgate_types::{AccountId, Credits, HoldId, KeyId, MemberId, RequestId, Timestamp};
 
-use super::Sqlite;
+use super::{Sqlite, account};
 use crate::parts::{self, PartColumns};
 use crate::rows::{
-    KEYS_LAST_USED, QuantityColumns, UsageColumns, canonical_model, id_bytes, id_from, last_use_from,
-    quantity_from, storage_error,
+    CallScan, KEYS_LAST_USED, QuantityColumns, SCAN_END, UsageColumns, canonical_model, id_bytes, id_from,
+    last_use_from, quantity_from, storage_error,
 };
+use crate::usage_series::{SeriesColumns, points};
 
 /// Expands to the columns of [`UsageColumns`], for a SELECT from `usage_row`.
 macro_rules! usage_columns {
@@ -57,6 +62,18 @@ impl UsageStore for Sqlite {
             .await
     }
 
+    async fn calls(
+        &self,
+        account: AccountId,
+        filter: UsageFilter,
+        page: UsagePage,
+        scan_limit: u32,
+    ) -> Result<CallPage> {
+        self.flush_resolved().await?;
+        self.read(move |connection| Box::pin(calls(connection, account, filter, page, scan_limit)))
+            .await
+    }
+
     async fn of_request(&self, request: RequestId) -> Result<Option<UsageRow>> {
         self.flush_resolved().await?;
         self.read(move |connection| Box::pin(of_request(connection, request)))
@@ -76,6 +93,12 @@ impl UsageStore for Sqlite {
     ) -> Result<Vec<UsageTotal>> {
         self.flush_resolved().await?;
         self.read(move |connection| Box::pin(totals(connection, account, filter, group)))
+            .await
+    }
+
+    async fn series(&self, account: AccountId, query: SeriesQuery) -> Result<Vec<SeriesPoint>> {
+        self.flush_resolved().await?;
+        self.read(move |connection| Box::pin(series(connection, account, query)))
             .await
     }
 
@@ -106,6 +129,66 @@ async fn list(
         .await
         .map_err(storage_error)?;
     rows.into_iter().map(UsageRow::try_from).collect()
+}
+
+async fn calls(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    filter: UsageFilter,
+    page: UsagePage,
+    scan_limit: u32,
+) -> Result<CallPage> {
+    let nothing = CallPage {
+        rows: Vec::new(),
+        next: None,
+    };
+    let test_clock = test_clock(connection, account).await?;
+    let Some(mut scan) = CallScan::of(&filter, page, test_clock) else {
+        return Ok(nothing);
+    };
+    if filter != UsageFilter::default() {
+        let end: Vec<(Vec<u8>,)> = sqlx::query_as(SCAN_END)
+            .bind(id_bytes(account.as_u128()))
+            .bind(id_bytes(scan.first))
+            .bind(id_bytes(scan.last))
+            .bind(i64::from(scan_limit) - 1)
+            .fetch_all(&mut *connection)
+            .await
+            .map_err(storage_error)?;
+        let end = end.iter().map(|(id,)| id_from(id));
+        scan.end_at(&end.collect::<Result<Vec<u128>>>()?);
+    }
+    let mut query = calls_query(account, &scan, filter, page.limit);
+    let rows: Vec<UsageColumns> = query
+        .build_query_as()
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    let rows = rows.into_iter().map(UsageRow::try_from);
+    Ok(scan.page(rows.collect::<Result<_>>()?, page.limit))
+}
+
+/// Returns the query of the first `limit + 1` rows in a scan that match a filter. It reads a range
+/// of the primary key: the sign prevents the use of the index by key.
+fn calls_query(account: AccountId, scan: &CallScan, filter: UsageFilter, limit: u32) -> QueryBuilder<Db> {
+    let mut query = QueryBuilder::new(LIST);
+    let key = filter.key;
+    push_filter(&mut query, account, UsageFilter { key: None, ..filter });
+    query.push(" AND id >= ").push_bind(id_bytes(scan.first));
+    query.push(" AND id <= ").push_bind(id_bytes(scan.last));
+    if let Some(key) = key {
+        query.push(" AND +key_id = ").push_bind(id_bytes(key.as_u128()));
+    }
+    query
+        .push(" ORDER BY id DESC LIMIT ")
+        .push_bind(i64::from(limit) + 1);
+    query
+}
+
+async fn test_clock(connection: &mut SqliteConnection, id: AccountId) -> Result<Option<Duration>> {
+    Ok(account::get(connection, id)
+        .await?
+        .and_then(|account| account.test_clock))
 }
 
 async fn of_request(connection: &mut SqliteConnection, request: RequestId) -> Result<Option<UsageRow>> {
@@ -144,6 +227,7 @@ async fn totals(
         UsageGroup::RequestedModel => "model",
         UsageGroup::UpstreamModel => UPSTREAM_MODEL,
         UsageGroup::Key => "key_id",
+        UsageGroup::Member => "member_id",
         UsageGroup::Endpoint => "endpoint",
     };
     let mut query = QueryBuilder::<Db>::new("SELECT ");
@@ -152,6 +236,53 @@ async fn totals(
     query.push(" GROUP BY by_group ORDER BY by_group");
     let rows = query.build().fetch_all(connection).await.map_err(storage_error)?;
     rows.iter().map(|row| total(row, group)).collect()
+}
+
+async fn series(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+    series: SeriesQuery,
+) -> Result<Vec<SeriesPoint>> {
+    let test_clock = test_clock(connection, account).await?;
+    let mut query = series_query(account, series, test_clock);
+    let rows: Vec<SeriesColumns> = query
+        .build_query_as()
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    let sums = rows.into_iter().map(TryInto::try_into).collect::<Result<_>>()?;
+    Ok(points(sums, series.by))
+}
+
+fn series_query(account: AccountId, series: SeriesQuery, test_clock: Option<Duration>) -> QueryBuilder<Db> {
+    let by = match series.by {
+        Some(SeriesGroup::Model) => CANONICAL_MODEL,
+        Some(SeriesGroup::Key) => "lower(hex(key_id))",
+        Some(SeriesGroup::Member) => "lower(hex(member_id))",
+        Some(SeriesGroup::Endpoint) => "endpoint",
+        None => "''",
+    };
+    let step = series.step.micros();
+    let mut query = QueryBuilder::new("SELECT created_at / ");
+    query.push_bind(step).push(" * ").push_bind(step);
+    query
+        .push(" AS start, ")
+        .push(by)
+        .push(" AS group_name, ")
+        .push(SUMS);
+    let filter = UsageFilter {
+        from: Some(series.from),
+        to: Some(series.to),
+        ..UsageFilter::default()
+    };
+    let ids = hold_ids(filter.from, filter.to, test_clock);
+    push_filter(&mut query, account, filter);
+    query
+        .push(" AND id >= ")
+        .push_bind(id_bytes(ids.start().as_u128()));
+    query.push(" AND id <= ").push_bind(id_bytes(ids.end().as_u128()));
+    query.push(" GROUP BY 1, 2");
+    query
 }
 
 async fn last_used(
@@ -190,6 +321,21 @@ fn push_filter(query: &mut QueryBuilder<Db>, account: AccountId, filter: UsageFi
     if let Some(key) = filter.key {
         query.push(" AND key_id = ").push_bind(id_bytes(key.as_u128()));
     }
+    if let Some(member) = filter.member {
+        query
+            .push(" AND member_id = ")
+            .push_bind(id_bytes(member.as_u128()));
+    }
+    if let Some(outcome) = filter.outcome {
+        let (operator, outcome) = match outcome {
+            OutcomeFilter::Only(outcome) => (" = ", outcome),
+            OutcomeFilter::ExceptOk => (" <> ", Outcome::Ok),
+        };
+        query
+            .push(" AND outcome")
+            .push(operator)
+            .push_bind(outcome.as_str());
+    }
     if let Some(endpoint) = filter.endpoint {
         query.push(" AND endpoint = ").push_bind(endpoint);
     }
@@ -202,11 +348,14 @@ fn push_filter(query: &mut QueryBuilder<Db>, account: AccountId, filter: UsageFi
 
 fn total(row: &SqliteRow, group: UsageGroup) -> Result<UsageTotal> {
     let name = match group {
-        UsageGroup::Key => {
-            let key: Option<Vec<u8>> = row.try_get("by_group").map_err(storage_error)?;
-            let key = key.as_deref().map(id_from).transpose()?;
-            key.map(|key| KeyId::from_u128(key).to_string())
-                .unwrap_or_default()
+        UsageGroup::Key | UsageGroup::Member => {
+            let id: Option<Vec<u8>> = row.try_get("by_group").map_err(storage_error)?;
+            let id = id.as_deref().map(id_from).transpose()?;
+            let text = |id| match group {
+                UsageGroup::Key => KeyId::from_u128(id).to_string(),
+                _ => MemberId::from_u128(id).to_string(),
+            };
+            id.map(text).unwrap_or_default()
         }
         _ => row.try_get("by_group").map_err(storage_error)?,
     };
@@ -220,6 +369,31 @@ fn total(row: &SqliteRow, group: UsageGroup) -> Result<UsageTotal> {
     })
 }
 
+/// Returns the text of the statement that reads a page of calls.
+#[cfg(test)]
+pub(super) fn calls_statement(filter: UsageFilter) -> String {
+    let scan = CallScan {
+        first: 0,
+        last: u128::MAX,
+        has_more: false,
+    };
+    let query = calls_query(AccountId::from_u128(1), &scan, filter, 10);
+    query.sql().as_str().to_owned()
+}
+
+/// Returns the text of the statement that sums rows by span and group.
+#[cfg(test)]
+pub(super) fn series_statement(by: Option<SeriesGroup>) -> String {
+    let series = SeriesQuery {
+        from: Timestamp::from_micros(0),
+        to: Timestamp::from_micros(1),
+        step: tollgate_storage::SeriesStep::Hour,
+        by,
+    };
+    let query = series_query(AccountId::from_u128(1), series, None);
+    query.sql().as_str().to_owned()
+}
+
 /// Statements of this module that are not built at run time.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[OF_REQUEST, KEYS_LAST_USED];
+pub(super) const STATEMENTS: &[&str] = &[OF_REQUEST, KEYS_LAST_USED, SCAN_END];

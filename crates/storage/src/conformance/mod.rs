@@ -22,6 +22,7 @@ pub mod audit_log;
 pub mod batch;
 pub mod blob;
 pub mod calibration;
+pub mod call;
 pub mod chat;
 pub mod concurrency;
 pub mod counter;
@@ -46,6 +47,7 @@ pub mod provider_subscription;
 pub mod refund;
 pub mod report;
 pub mod response;
+pub mod series;
 pub mod session;
 pub mod settle;
 pub mod subscription;
@@ -194,6 +196,8 @@ macro_rules! ledger_conformance_tests {
             sweep: voids_only_expired_holds, sweep_respects_the_limit, settle_after_the_sweep_returns_its_result;
             usage: rows_store_every_field, newest_first_in_pages, every_filter, filters_join, models_are_canonical,
                 rows_belong_to_one_account, principals_are_recorded, keys_have_their_last_use;
+            call: every_page_continues_the_last, pages_read_a_bounded_number, members_and_outcomes, time_ranges_end_the_scan;
+            series: sums_by_span_and_group, ranges_are_half_open, test_clocks_are_ahead_of_ids;
             total: sums_by_group, no_rows_no_groups, sums_every_class;
             refund: charge_becomes_a_lot, refunds_never_exceed_the_charge, same_id_is_one_refund,
                 allowance_returns_to_its_open_week, allowance_of_a_closed_week_is_not_refunded,
@@ -283,6 +287,7 @@ mod tests {
             ("idempotency", include_str!("idempotency.rs")),
             ("batch", include_str!("batch.rs")),
             ("calibration", include_str!("calibration.rs")),
+            ("call", include_str!("call.rs")),
             ("chat", include_str!("chat.rs")),
             ("file", include_str!("file.rs")),
             ("job", include_str!("job.rs")),
@@ -299,6 +304,7 @@ mod tests {
             ("refund", include_str!("refund.rs")),
             ("report", include_str!("report.rs")),
             ("response", include_str!("response.rs")),
+            ("series", include_str!("series.rs")),
             ("session", include_str!("session.rs")),
             ("settle", include_str!("settle.rs")),
             ("subscription", include_str!("subscription.rs")),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
-use tollgate_types::id::TransferId;
+use tollgate_types::id::{TransferId, min_id};
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
     AccountId, Credits, HoldId, KeyId, KeyRights, PriceVersion, Principal, RequestId, SubscriptionId,
@@ -116,6 +116,17 @@ pub(super) fn hold(number: u128, account: AccountId, amount: i64) -> NewHold {
         not_covered_by: Arc::default(),
         created_at: START,
         expires_at: at(3600),
+    }
+}
+
+/// Makes a hold created at this time, with a UUIDv7 of that time. `number` is at most 65,535.
+pub(super) fn hold_at(number: u128, account: AccountId, amount: i64, created_at: Timestamp) -> NewHold {
+    let id = min_id(created_at) + number;
+    NewHold {
+        id: HoldId::from_u128(id),
+        request: RequestId::from_u128(id),
+        created_at,
+        ..hold(number, account, amount)
     }
 }
 

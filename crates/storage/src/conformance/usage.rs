@@ -10,7 +10,7 @@ use tollgate_types::{
 use super::samples::{at, call, every_class, funded, hold, key, nanos, settlement, take};
 use super::{Factory, LedgerSnapshot};
 use crate::report::Span;
-use crate::{NewHold, PriceRecord, Storage, UsageFilter, UsageGroup, UsagePage, UsageRow};
+use crate::{NewHold, OutcomeFilter, PriceRecord, Storage, UsageFilter, UsageGroup, UsagePage, UsageRow};
 
 const EVERYTHING: UsagePage = UsagePage {
     after: None,
@@ -219,6 +219,8 @@ pub async fn filters_join(factory: Factory) {
         requested_model: Some("a/one".to_owned()),
         upstream_model: None,
         key: Some(KeyId::from_u128(1)),
+        member: None,
+        outcome: Some(OutcomeFilter::Only(Outcome::Ok)),
         endpoint: Some("/v1/messages".to_owned()),
         request: Some(RequestId::from_u128(2)),
     };
