@@ -1,6 +1,7 @@
 //! API crate for models, usage, webhook secrets, the events of payment providers, and the console.
 
 pub mod audit;
+pub mod calls;
 pub mod chats;
 pub mod keys;
 pub mod models;
@@ -95,4 +96,6 @@ pub fn console_routes() -> utoipa_axum::router::OpenApiRouter<ConsoleApi> {
         .merge(money::routes())
         .merge(audit::routes())
         .merge(chats::routes())
+        .merge(calls::routes())
+        .merge(usage::series_routes())
 }

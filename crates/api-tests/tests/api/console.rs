@@ -2,6 +2,7 @@
 
 mod account_data;
 mod browser;
+mod calls;
 mod chats;
 mod key_rights;
 mod keys;

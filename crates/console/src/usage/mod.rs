@@ -1,7 +1,9 @@
-//! `GET /v1/account/usage`: usage, cost and balance of an account.
+//! Usage, cost and balance of an account: `GET /v1/account/usage`, and over time for sessions.
 
 mod routes;
+mod series;
 pub(crate) mod service;
 pub(crate) mod wire;
 
 pub use routes::routes;
+pub use series::routes as series_routes;

@@ -28,12 +28,14 @@ pub struct UsageQuery {
     upstream_model: Option<String>,
     /// Filter by key id.
     key_id: Option<String>,
+    /// Filter by the member who made the call with a session of the console.
+    member_id: Option<String>,
     /// Filter by endpoint, such as `/v1/chat/completions`.
     endpoint: Option<String>,
     /// Filter by request id.
     request_id: Option<String>,
-    /// Group totals by `day`, `model`, `requested_model`, `upstream_model`, `key` or `endpoint`, in
-    /// `totals.groups`.
+    /// Group totals by `day`, `model`, `requested_model`, `upstream_model`, `key`, `member` or
+    /// `endpoint`, in `totals.groups`.
     group_by: Option<String>,
     /// Number of rows per page: 1 to 100, default 20.
     #[param(minimum = 1, maximum = 100)]
@@ -51,7 +53,9 @@ impl UsageQuery {
             requested_model: self.requested_model,
             upstream_model: self.upstream_model,
             key: id("key_id", self.key_id)?,
+            member: id("member_id", self.member_id)?,
             endpoint: self.endpoint,
+            outcome: None,
             request: id("request_id", self.request_id)?,
         };
         let group = self.group_by.as_deref().map(group_by).transpose()?;
@@ -86,10 +90,11 @@ fn group_by(name: &str) -> Result<UsageGroup, Error> {
         "requested_model" => Ok(UsageGroup::RequestedModel),
         "upstream_model" => Ok(UsageGroup::UpstreamModel),
         "key" => Ok(UsageGroup::Key),
+        "member" => Ok(UsageGroup::Member),
         "endpoint" => Ok(UsageGroup::Endpoint),
         _ => Err(invalid(
             "group_by",
-            "'group_by' must be 'day', 'model', 'requested_model', 'upstream_model', 'key' or 'endpoint'.",
+            "'group_by' must be 'day', 'model', 'requested_model', 'upstream_model', 'key', 'member' or 'endpoint'.",
         )),
     }
 }
