@@ -9,6 +9,20 @@ start({
   welcome: () => import("./screens/welcome/screen.tsx"),
   screens: [
     { path: "/overview", label: "Overview", icon: "overview", load: () => import("./screens/overview/screen.tsx") },
+    {
+      path: "/playground",
+      label: "Playground",
+      icon: "play",
+      isAllowed: mayReadContents,
+      load: () => import("./screens/playground/screen.tsx"),
+    },
+    {
+      path: "/chats",
+      label: "Chats",
+      icon: "chat",
+      isAllowed: mayReadContents,
+      load: () => import("./screens/chats/screen.tsx"),
+    },
     { path: "/models", label: "Models", icon: "models", load: () => import("./screens/models/screen.tsx") },
     {
       path: "/jobs",
@@ -102,6 +116,12 @@ start({
       : []),
     ...(mayMakeCalls()
       ? [
+          {
+            group: "Actions" as const,
+            label: "New chat",
+            icon: "chat" as const,
+            run: () => navigate("/playground?new=1"),
+          },
           {
             group: "Actions" as const,
             label: "Upload a file",

@@ -132,7 +132,12 @@ export function Table<T>(props: {
 }
 
 /** Scrolls a table that is wider than the page, and lets the keyboard do so as well. */
-export function TableFrame(props: { label: string; children: ComponentChildren }) {
+export function TableFrame(props: {
+  label: string;
+  /** Whether the frame is no landmark, because the page can have many of the same name. */
+  isGroup?: boolean;
+  children: ComponentChildren;
+}) {
   const frame = useRef<HTMLDivElement>(null);
   const [isWide, setWide] = useState(false);
   useEffect(() => {
@@ -143,7 +148,7 @@ export function TableFrame(props: { label: string; children: ComponentChildren }
     if (element.firstElementChild) observer.observe(element.firstElementChild);
     return () => observer.disconnect();
   }, []);
-  const focusable = isWide ? { tabIndex: 0, role: "region" as const, "aria-label": props.label } : {};
+  const focusable = isWide ? { tabIndex: 0, role: props.isGroup ? ("group" as const) : ("region" as const), "aria-label": props.label } : {};
   return (
     <div ref={frame} class="tw" {...focusable}>
       {props.children}

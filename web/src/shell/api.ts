@@ -89,8 +89,10 @@ export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 export interface RequestOptions {
   /** Sent as JSON. */
   body?: unknown;
-  /** Whether the request concerns the account that is shown. The default is the person. */
-  account?: boolean;
+  /** Whether the request concerns the account that is shown, or the id of another account. The default is the person. */
+  account?: boolean | string;
+  /** Lets the request end after the page was left. Its body must be at most 64 KiB. */
+  keepalive?: boolean;
   headers?: Record<string, string>;
   signal?: AbortSignal;
 }
@@ -123,7 +125,8 @@ export async function requestFile(path: string, options: RequestOptions = {}): P
 }
 
 function headersOf(options: RequestOptions): Record<string, string> {
-  return { "x-tollgate-account": (options.account && hooks.account()) || "-", ...options.headers };
+  const account = options.account === true ? hooks.account() : options.account;
+  return { "x-tollgate-account": account || "-", ...options.headers };
 }
 
 function addressOf(path: string): string {
@@ -143,6 +146,7 @@ async function send(method: Method, path: string, options: RequestOptions): Prom
     init.body = JSON.stringify(options.body);
   }
   if (options.signal) init.signal = options.signal;
+  if (options.keepalive) init.keepalive = true;
   let response: Response;
   try {
     response = await fetch(addressOf(path), init);

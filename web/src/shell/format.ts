@@ -27,6 +27,15 @@ export function price(value: string): string {
   return amount(value, Math.max(MIN_PRICE_DECIMALS, fraction.replace(/0+$/, "").length));
 }
 
+const SMALL_DECIMALS = 6;
+
+/** Returns an amount with six decimals; a smaller one as `< 0.000001`. */
+export function smallAmount(value: string): string {
+  const units = toUnits(value);
+  const isTiny = units > 0n && units < 10n ** BigInt(DECIMALS - SMALL_DECIMALS);
+  return isTiny ? "< 0.000001" : amount(value, SMALL_DECIMALS);
+}
+
 /** Returns the share of an amount in another, from 0 to 1, for the width of a bar. */
 export function share(part: string, whole: string): number {
   const total = toUnits(whole);

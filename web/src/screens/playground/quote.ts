@@ -1,0 +1,66 @@
+import { useEffect, useState } from "preact/hooks";
+
+import { PUBLIC_API, request, toApiError } from "../../shell/api.ts";
+import { add } from "../../shell/format.ts";
+
+interface Quote {
+  most: string;
+  input_tokens: number;
+  sufficient: boolean;
+}
+
+export interface QuoteState {
+  /** Maximum cost of all requests; null if it is unknown. */
+  most: string | null;
+  inputTokens: number;
+  isSufficient: boolean;
+  error: string | null;
+}
+
+const NOTHING: QuoteState = { most: null, inputTokens: 0, isSufficient: true, error: null };
+
+const DEBOUNCE_MS = 500;
+
+/** Quotes requests after a pause. A null key quotes nothing. */
+export function useQuote(
+  key: string | null,
+  requests: () => { endpoint: string; request: Record<string, unknown>; maxCost?: string }[],
+): QuoteState {
+  const [state, setState] = useState<QuoteState>(NOTHING);
+  useEffect(() => {
+    if (key === null) {
+      setState(NOTHING);
+      return undefined;
+    }
+    const abort = new AbortController();
+    const timer = setTimeout(() => {
+      const quotes = requests().map(({ maxCost, ...body }) =>
+        request<Quote>("POST", `${PUBLIC_API}/quote`, {
+          body,
+          account: true,
+          signal: abort.signal,
+          headers: maxCost ? { "x-max-cost": maxCost } : {},
+        }),
+      );
+      Promise.all(quotes).then(
+        (found) => {
+          if (abort.signal.aborted) return;
+          setState({
+            most: found.map((one) => one.most).reduce(add, "0"),
+            inputTokens: found[0]?.input_tokens ?? 0,
+            isSufficient: found.every((one) => one.sufficient),
+            error: null,
+          });
+        },
+        (error: unknown) => {
+          if (!abort.signal.aborted) setState({ ...NOTHING, error: toApiError(error).message });
+        },
+      );
+    }, DEBOUNCE_MS);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [key]);
+  return state;
+}
