@@ -11,7 +11,7 @@ import { useResource } from "../../shell/resource.ts";
 import { account } from "../../shell/session.ts";
 import type { Job, List, Recipe } from "../../shell/types.ts";
 import { loadUsage } from "../../shell/usage.ts";
-import { costLinesOf } from "../jobs/jobs.ts";
+import { priceOf } from "../jobs/jobs.ts";
 import { modelsFor } from "./catalog.ts";
 import { CallForm, compactBody, FormPage, modeState, Receipt } from "./forms.tsx";
 import { JobCard, useJobs } from "./job.tsx";
@@ -247,7 +247,7 @@ function PlanResult(props: { job: Job }) {
     // A new plan opens, unless it would replace edits of another one.
     if (!storyboard.peek()?.isChanged) load();
   }, [job.id]);
-  const lines = costLinesOf(job).map((line) => ({ label: line.name, detail: line.model ?? "", cost: line.cost }));
+  const lines = (priceOf(job)?.lines ?? []).map((line) => ({ label: line.name, detail: line.model ?? "", cost: line.cost }));
   return (
     <div class="stack g12">
       {lines.length > 0 && <Receipt lines={lines} sum="Price of the render" />}
