@@ -270,7 +270,8 @@ function Figures(props: { answer: LiveAnswer }) {
           </b>
         ) : (
           !isRunning &&
-          last?.request_id && (
+          last?.request_id &&
+          last.first_ms !== null && (
             <a href={href(`/calls?request_id=${encodeURIComponent(last.request_id)}`)}>Cost in Calls</a>
           )
         )}

@@ -68,6 +68,8 @@ export interface Input {
   content: Content;
   /** Names of the uploaded files by id, for display. */
   files?: Record<string, string>;
+  /** Ids of those files that are images. */
+  images?: string[];
 }
 
 export interface Turn {

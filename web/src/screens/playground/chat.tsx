@@ -106,7 +106,7 @@ function TurnView(props: { turn: LiveTurn; index: number; isLast: boolean; mayCh
   // The answers of a turn change their state in place; the list changes with them.
   const turns = conversation.turns.value;
   const name = session.value?.person.name || session.value?.person.email || "You";
-  const { content, files } = turn.input;
+  const { content, files, images } = turn.input;
   return (
     <article class="pturn" aria-label={`Turn ${index + 1}`}>
       <h2 class="sr">Turn {index + 1}</h2>
@@ -128,7 +128,7 @@ function TurnView(props: { turn: LiveTurn; index: number; isLast: boolean; mayCh
               {filesOf(content).length > 0 && (
                 <div class="row wrap atts">
                   {filesOf(content).map((id) => (
-                    <FileChip key={id} id={id} name={files?.[id]} />
+                    <FileChip key={id} id={id} name={files?.[id]} isImage={images?.includes(id) ?? false} />
                   ))}
                 </div>
               )}
@@ -162,7 +162,7 @@ function TurnView(props: { turn: LiveTurn; index: number; isLast: boolean; mayCh
 function EditMessage(props: { turn: LiveTurn; behind: number; onClose: () => void; onSend: (input: Input) => void }) {
   const { input } = props.turn;
   const [text, setText] = useState(textOf(input.content));
-  const files = filesOf(input.content).map((id) => ({ id, name: input.files?.[id] ?? id }));
+  const files = filesOf(input.content).map((id) => ({ id, name: input.files?.[id] ?? id, isImage: input.images?.includes(id) ?? false }));
   const area = useRef<HTMLTextAreaElement>(null);
   useLayoutEffect(() => area.current?.focus(), []);
   const send = () => {
@@ -300,7 +300,7 @@ function Composer(props: { isOwn: boolean }) {
   }, []);
   const kinds = new Set(settings.models.flatMap((model) => findModel(model)?.modalities.input ?? []));
   const accepted = [...(kinds.has("image") ? ["image/png", "image/jpeg", "image/gif", "image/webp"] : []), ...(kinds.has("file") ? ["application/pdf", "text/*"] : [])];
-  const ready = files.list.flatMap((one) => (one.id ? [{ id: one.id, name: one.file.name }] : []));
+  const ready = files.list.flatMap((one) => (one.id ? [{ id: one.id, name: one.file.name, isImage: one.file.type.startsWith("image/") }] : []));
   const hasMessage = text.trim() !== "" || ready.length > 0;
   const isAvailable = settings.models.length > 0 && settings.models.every((model) => findModel(model));
   const input = toInput(text, ready);
@@ -308,11 +308,13 @@ function Composer(props: { isOwn: boolean }) {
   const maySend = hasMessage && files.isReady && isAvailable && isCostValid && !isRunning;
   const key = hasMessage && isAvailable && isCostValid ? JSON.stringify([input, settings, conversation.turns.value.length, isRunning]) : null;
   const quote = useQuote(isRunning ? null : key, () =>
-    settings.models.map((_, column) => ({
-      endpoint: CHAT_ENDPOINT,
-      request: conversation.bodyFor(column, input),
-      ...(settings.maxCost ? { maxCost: settings.maxCost.trim() } : {}),
-    })),
+    Promise.all(
+      settings.models.map(async (_, column) => ({
+        endpoint: CHAT_ENDPOINT,
+        request: await conversation.bodyFor(column, input),
+        ...(settings.maxCost ? { maxCost: settings.maxCost.trim() } : {}),
+      })),
+    ),
   );
   const send = () => {
     if (!maySend) return;

@@ -218,6 +218,8 @@ export function ComposeMode(props: { tabs: ComponentChildren; mayCall: boolean }
       {board && (
         <StoryboardEditor
           isBusy={isBusy === "render"}
+          isPricing={isBusy === "plan"}
+          onPrice={() => send("plan", { mode: "plan", storyboard: cleaned(board.board) })}
           mayCall={props.mayCall}
           onRender={() => send("render", { mode: "render", storyboard: cleaned(board.board) })}
         />
@@ -288,7 +290,14 @@ function cleaned(board: Storyboard): Record<string, unknown> {
   };
 }
 
-function StoryboardEditor(props: { isBusy: boolean; mayCall: boolean; onRender: () => void }) {
+function StoryboardEditor(props: {
+  isBusy: boolean;
+  isPricing: boolean;
+  mayCall: boolean;
+  /** Plans the edited storyboard, which is free and returns its price. */
+  onPrice: () => void;
+  onRender: () => void;
+}) {
   const state = storyboard.value;
   if (!state) return null;
   const { board } = state;
@@ -309,6 +318,11 @@ function StoryboardEditor(props: { isBusy: boolean; mayCall: boolean; onRender: 
         <h2>Storyboard</h2>
         <span class="muted t12">{plural(scenes.length, "scene")}</span>
         <span class="end row">
+          {state.isChanged && (
+            <Button isBusy={props.isPricing} disabled={!isValid || !props.mayCall} onClick={props.onPrice}>
+              Price again
+            </Button>
+          )}
           <Button kind="primary" isBusy={props.isBusy} disabled={!isValid || !props.mayCall} onClick={props.onRender}>
             Render
           </Button>

@@ -10,6 +10,7 @@ import { account, session } from "../../shell/session.ts";
 import { loadUsage } from "../../shell/usage.ts";
 import { chatBody, history, textOf, type Message } from "./body.ts";
 import type { Answer, AnswerError, AnswerStatus, ChatList, ChatRecord, Input, Step, Turn, WholeChat } from "./chat-types.ts";
+import { forgetImages, inlineImages } from "./images.ts";
 import { Saver, type Refusal, type SaveState } from "./saving.ts";
 import { defaultSettings, readSettings, type ChatSettings } from "./settings.ts";
 import { emptyStep, streamStep } from "./stream.ts";
@@ -141,14 +142,20 @@ export class Conversation {
     }
   }
 
-  /** Returns the body that the next message would have in a column, or the latest one without a message. */
-  bodyFor(column: number, input: Input | null): Record<string, unknown> {
-    const settings = this.settings.value;
+  /** Returns the body that a message would have in a column; without a message, that of the latest one. */
+  async bodyFor(column: number, input: Input | null): Promise<Record<string, unknown>> {
+    const settings = this.settings.peek();
     const model = settings.models[column] ?? "";
-    const turns = this.turns.value.map(toTurn);
-    const content = input?.content ?? "";
-    const messages: Message[] = [...history(turns, model, column), { role: "user", content }];
-    return chatBody(model, messages, settings);
+    const turns = this.turns.peek().map(toTurn);
+    const before = input ? turns : turns.slice(0, -1);
+    const content = input?.content ?? turns.at(-1)?.input.content ?? "";
+    return this.body(model, [...history(before, model, column), { role: "user", content }], settings, input);
+  }
+
+  private async body(model: string, messages: Message[], settings: ChatSettings, input: Input | null) {
+    const inputs = [...this.turns.peek().map((turn) => turn.input), ...(input ? [input] : [])];
+    const images = new Set(inputs.flatMap((one) => one.images ?? []));
+    return chatBody(model, images.size > 0 ? await inlineImages(messages, images, this.account) : messages, settings);
   }
 
   setTemporary(isTemporary: boolean): void {
@@ -222,15 +229,6 @@ export class Conversation {
     return body !== null && sizeOf(body) > MAX_KEEPALIVE_BYTES;
   }
 
-  /** Returns the body of the latest message in a column, with the parameters of now. */
-  lastBody(column: number): Record<string, unknown> {
-    const settings = this.settings.value;
-    const turns = this.turns.value.map(toTurn);
-    const model = settings.models[column] ?? "";
-    const content = turns.at(-1)?.input.content ?? "";
-    return chatBody(model, [...history(turns.slice(0, -1), model, column), { role: "user", content }], settings);
-  }
-
   private async run(turn: LiveTurn, answer: LiveAnswer): Promise<void> {
     const settings = this.settings.peek();
     const index = this.turns.peek().findIndex((one) => one.key === turn.key);
@@ -238,15 +236,16 @@ export class Conversation {
     const before = this.turns.peek().slice(0, index).map(toTurn);
     const own = history([toTurn({ ...turn, answers: [answer] })], answer.model, 0);
     const messages = own.length > 0 ? own : [{ role: "user", content: turn.input.content } satisfies Message];
-    const body = JSON.stringify(chatBody(answer.model, [...history(before, answer.model, column), ...messages], settings));
     const step = emptyStep();
     answer.steps.push(step);
     answer.status = "running";
     answer.error = null;
-    answer.body = body;
     this.turns.value = [...this.turns.peek()];
     try {
-      await streamStep(body, step, {
+      const body = await this.body(answer.model, [...history(before, answer.model, column), ...messages], settings, null);
+      answer.abort.signal.throwIfAborted();
+      answer.body = JSON.stringify(body);
+      await streamStep(answer.body, step, {
         account: this.account,
         maxCost: settings.maxCost.trim(),
         signal: answer.abort.signal,
@@ -450,6 +449,7 @@ effect(() => {
   if (!person || person === owner) return;
   if (owner !== null) {
     for (const one of conversations) one.discard();
+    forgetImages();
     chat.value = new Conversation(defaultSettings([]));
   }
   owner = person;

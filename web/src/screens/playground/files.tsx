@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "../../parts/icon.tsx";
 import { ApiError, open, toApiError } from "../../shell/api.ts";
 import { fileFault, filePath, uploadFile } from "../../shell/files.ts";
+import { rememberImage } from "./images.ts";
 import type { Content, Input, Part } from "./chat-types.ts";
 
 export interface Attachment {
@@ -33,7 +34,10 @@ export function useAttachments() {
       aborts.current.set(key, abort);
       const purpose = file.type.startsWith("image/") ? "vision" : "user_data";
       uploadFile(file, purpose, null, (share) => update(key, { share }), abort.signal).then(
-        (stored) => update(key, { id: stored.id }),
+        (stored) => {
+          if (purpose === "vision") rememberImage(stored.id, file);
+          update(key, { id: stored.id });
+        },
         (failure: unknown) => update(key, { error: toApiError(failure).message }),
       );
     }
@@ -46,21 +50,19 @@ export function useAttachments() {
 }
 
 /** Returns a message with its uploaded files before its text. */
-export function toInput(text: string, attachments: { id: string; name: string }[]): Input {
+export function toInput(text: string, attachments: { id: string; name: string; isImage: boolean }[]): Input {
   if (attachments.length === 0) return { content: text };
   const parts: Part[] = attachments.map(({ id }) => ({ type: "file", file: { file_id: id } }));
   const content: Content = text.trim() ? [...parts, { type: "text", text }] : parts;
-  return { content, files: Object.fromEntries(attachments.map(({ id, name }) => [id, name])) };
+  const images = attachments.filter((one) => one.isImage).map((one) => one.id);
+  return { content, files: Object.fromEntries(attachments.map(({ id, name }) => [id, name])), images };
 }
 
-const RASTER = /\.(png|jpe?g|gif|webp)$/i;
-
 /** An uploaded file of a message. Images are shown; a file that was deleted is marked. */
-export function FileChip(props: { id: string; name: string | undefined }) {
-  const { id, name } = props;
+export function FileChip(props: { id: string; name: string | undefined; isImage: boolean }) {
+  const { id, name, isImage } = props;
   const [source, setSource] = useState<string | null>(null);
   const [isGone, setGone] = useState(false);
-  const isImage = RASTER.test(name ?? "");
   useEffect(() => {
     if (!isImage) return undefined;
     const abort = new AbortController();

@@ -108,7 +108,7 @@ export function JobCard(props: {
     );
   };
   return (
-    <section class="job" aria-label={isRunning ? texts.running : texts.done}>
+    <section class="job" aria-label={`${isRunning ? texts.running : texts.done}, ${id}`}>
       <header class="row wrap">
         <h2>{isRunning ? texts.running : data.status === "completed" ? texts.done : (status?.label ?? data.status)}</h2>
         <Chip {...toneOf(data, status?.tone)} dot>

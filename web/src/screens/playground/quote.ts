@@ -17,6 +17,12 @@ export interface QuoteState {
   error: string | null;
 }
 
+interface QuotedRequest {
+  endpoint: string;
+  request: Record<string, unknown>;
+  maxCost?: string;
+}
+
 const NOTHING: QuoteState = { most: null, inputTokens: 0, isSufficient: true, error: null };
 
 const DEBOUNCE_MS = 500;
@@ -24,7 +30,7 @@ const DEBOUNCE_MS = 500;
 /** Quotes requests after a pause. A null key quotes nothing. */
 export function useQuote(
   key: string | null,
-  requests: () => { endpoint: string; request: Record<string, unknown>; maxCost?: string }[],
+  requests: () => QuotedRequest[] | Promise<QuotedRequest[]>,
 ): QuoteState {
   const [state, setState] = useState<QuoteState>(NOTHING);
   useEffect(() => {
@@ -34,15 +40,18 @@ export function useQuote(
     }
     const abort = new AbortController();
     const timer = setTimeout(() => {
-      const quotes = requests().map(({ maxCost, ...body }) =>
-        request<Quote>("POST", `${PUBLIC_API}/quote`, {
-          body,
-          account: true,
-          signal: abort.signal,
-          headers: maxCost ? { "x-max-cost": maxCost } : {},
-        }),
-      );
-      Promise.all(quotes).then(
+      const quote = async () => {
+        const asked = (await requests()).map(({ maxCost, ...body }) =>
+          request<Quote>("POST", `${PUBLIC_API}/quote`, {
+            body,
+            account: true,
+            signal: abort.signal,
+            headers: maxCost ? { "x-max-cost": maxCost } : {},
+          }),
+        );
+        return Promise.all(asked);
+      };
+      quote().then(
         (found) => {
           if (abort.signal.aborted) return;
           setState({

@@ -137,7 +137,7 @@ const PAGES: Record<Mode, ComponentType<{ tabs: ComponentChildren; mayCall: bool
   batch: BatchMode,
 };
 
-type Opened = "code" | "rename" | "delete" | null;
+type Opened = "rename" | "delete" | null;
 
 function ChatPage(props: { tabs: ComponentChildren; mayCall: boolean }) {
   const { params } = place.value;
@@ -146,6 +146,7 @@ function ChatPage(props: { tabs: ComponentChildren; mayCall: boolean }) {
   const [error, setError] = useState<ApiError | null>(null);
   const [attempt, setAttempt] = useState(0);
   const [opened, setOpened] = useState<Opened>(null);
+  const [code, setCode] = useState<ShownCode | null>(null);
   const conversation = chat.value;
   const isShown = conversation.account === account.value?.id && (!requested || conversation.id === requested);
 
@@ -210,7 +211,7 @@ function ChatPage(props: { tabs: ComponentChildren; mayCall: boolean }) {
             <Icon name="chat" />
             Chats
           </a>
-          <Button size="small" icon="code" disabled={!isShown} onClick={() => setOpened("code")}>
+          <Button size="small" icon="code" disabled={!isShown} onClick={() => void codeOf(conversation).then(setCode)}>
             <span class="wideonly">Code</span>
             <span class="sr narrow">Code</span>
           </Button>
@@ -238,7 +239,7 @@ function ChatPage(props: { tabs: ComponentChildren; mayCall: boolean }) {
           <Skeleton width="100%" height={240} />
         </div>
       )}
-      {opened === "code" && <CodeDialog {...codeOf(conversation)} onClose={() => setOpened(null)} />}
+      {code && <CodeDialog {...code} onClose={() => setCode(null)} />}
       {opened === "rename" && <RenameDialog conversation={conversation} onClose={() => setOpened(null)} />}
       {opened === "delete" && (
         <ConfirmDialog
@@ -396,22 +397,29 @@ function RenameDialog(props: { conversation: Conversation; onClose: () => void }
   );
 }
 
-function codeOf(conversation: Conversation): { requests: CodeRequest[]; isSent: boolean } {
-  const settings = conversation.settings.value;
+interface ShownCode {
+  requests: CodeRequest[];
+  isSent: boolean;
+}
+
+async function codeOf(conversation: Conversation): Promise<ShownCode> {
+  const settings = conversation.settings.peek();
   const maxCost = settings.maxCost.trim();
   const headers = maxCost ? { headers: { "x-max-cost": maxCost } } : {};
-  const hasTurns = conversation.turns.value.length > 0;
-  const sent = conversation.turns.value.at(-1)?.answers.filter((answer) => answer.body !== null) ?? [];
-  const requests =
+  const turns = conversation.turns.peek();
+  const sent = turns.at(-1)?.answers.filter((answer) => answer.body !== null) ?? [];
+  const bodies =
     sent.length > 0
-      ? sent.map((answer) => ({ label: answer.model, json: answer.body ?? "" }))
-      : settings.models.map((model, column) => ({
-          label: model,
-          json: JSON.stringify(hasTurns ? conversation.lastBody(column) : conversation.bodyFor(column, { content: "Say hello." })),
-        }));
+      ? sent.map((answer) => ({ model: answer.model, json: answer.body ?? "" }))
+      : await Promise.all(
+          settings.models.map(async (model, column) => {
+            const body = await conversation.bodyFor(column, turns.length > 0 ? null : { content: "Say hello." });
+            return { model, json: JSON.stringify(body) };
+          }),
+        );
   return {
     isSent: sent.length > 0,
-    requests: requests.map(({ label, json }) => ({ label: shortName(label), path: "/chat/completions", body: { json }, ...headers })),
+    requests: bodies.map(({ model, json }) => ({ label: shortName(model), path: "/chat/completions", body: { json }, ...headers })),
   };
 }
 
