@@ -12,9 +12,9 @@ import { findModel, makerMark, modelsFor } from "./catalog.ts";
 import type { Input } from "./chat-types.ts";
 import { announcement, chat, switchTo, type LiveTurn } from "./conversation.ts";
 import { FileChip, toInput, useAttachments } from "./files.tsx";
-import { ParametersPane } from "./parameters.tsx";
+import { ColumnDialog, ParametersPane } from "./parameters.tsx";
 import { useQuote } from "./quote.ts";
-import { MAX_COLUMNS } from "./settings.ts";
+import { hasOwnSettings, MAX_COLUMNS } from "./settings.ts";
 
 export const CHAT_ENDPOINT = "/v1/chat/completions";
 
@@ -22,6 +22,7 @@ export const CHAT_ENDPOINT = "/v1/chat/completions";
 export function ChatMode(props: { mayChange: boolean; isOwn: boolean }) {
   const conversation = chat.value;
   const isRunning = conversation.isRunning;
+  const [edited, setEdited] = useState<number | null>(null);
   useEffect(() => {
     if (!isRunning) return undefined;
     const stop = (event: KeyboardEvent) => {
@@ -36,9 +37,10 @@ export function ChatMode(props: { mayChange: boolean; isOwn: boolean }) {
     <div class="pg">
       <div class="pmain">
         <Thread key={conversation.id} mayChange={props.mayChange} />
-        {props.mayChange && <Composer key={`to ${conversation.id}`} isOwn={props.isOwn} />}
+        {props.mayChange && <Composer key={`to ${conversation.id}`} isOwn={props.isOwn} onEdit={setEdited} />}
       </div>
       <ParametersPane />
+      {edited !== null && <ColumnDialog column={edited} onClose={() => setEdited(null)} />}
       <span class="sr" role="status">
         {announcement.value}
       </span>
@@ -207,12 +209,13 @@ function EditMessage(props: { turn: LiveTurn; behind: number; onClose: () => voi
   );
 }
 
-function Columns() {
+function Columns(props: { onEdit: (column: number) => void }) {
   const conversation = chat.value;
   const { models } = conversation.settings.value;
   const options = modelsFor(CHAT_ENDPOINT);
-  const change = (next: string[]) => {
-    conversation.change({ models: next });
+  const { columns } = conversation.settings.value;
+  const change = (next: string[], nextColumns = columns) => {
+    conversation.change({ models: next, columns: nextColumns });
     rememberModels(next);
   };
   return (
@@ -235,13 +238,26 @@ function Columns() {
             ))}
           </select>
           <Icon name="updown" small class="muted" />
+          <Button
+            kind="bare"
+            size="small"
+            icon="settings"
+            class={hasOwnSettings(columns[index]) ? "set" : ""}
+            label={`Settings of column ${index + 1}${hasOwnSettings(columns[index]) ? ", changed" : ""}`}
+            onClick={() => props.onEdit(index)}
+          />
           {models.length > 1 && (
             <Button
               kind="bare"
               size="small"
               icon="close"
               label={`Remove column ${index + 1}, ${model}`}
-              onClick={() => change(models.filter((_, at) => at !== index))}
+              onClick={() =>
+                change(
+                  models.filter((_, at) => at !== index),
+                  models.map((_, at) => columns[at] ?? {}).filter((_, at) => at !== index),
+                )
+              }
             />
           )}
         </span>
@@ -286,7 +302,7 @@ export function defaultModels(): string[] {
   return known.length > 0 ? known.slice(0, MAX_COLUMNS) : options.slice(0, 1);
 }
 
-function Composer(props: { isOwn: boolean }) {
+function Composer(props: { isOwn: boolean; onEdit: (column: number) => void }) {
   const conversation = chat.value;
   const settings = conversation.settings.value;
   const isRunning = conversation.isRunning;
@@ -343,7 +359,7 @@ function Composer(props: { isOwn: boolean }) {
         take(event.dataTransfer?.files);
       }}
     >
-      <Columns />
+      <Columns onEdit={props.onEdit} />
       {files.list.length > 0 && (
         <div class="row wrap atts">
           {files.list.map((one) => (

@@ -12,7 +12,7 @@ import { chatBody, history, textOf, type Message } from "./body.ts";
 import type { Answer, AnswerError, AnswerStatus, ChatList, ChatRecord, Input, Step, Turn, WholeChat } from "./chat-types.ts";
 import { forgetImages, inlineImages } from "./images.ts";
 import { Saver, type Refusal, type SaveState } from "./saving.ts";
-import { defaultSettings, readSettings, type ChatSettings } from "./settings.ts";
+import { defaultSettings, readSettings, settingsOf, type ChatSettings } from "./settings.ts";
 import { emptyStep, streamStep } from "./stream.ts";
 
 export interface LiveAnswer {
@@ -149,7 +149,8 @@ export class Conversation {
     const turns = this.turns.peek().map(toTurn);
     const before = input ? turns : turns.slice(0, -1);
     const content = input?.content ?? turns.at(-1)?.input.content ?? "";
-    return this.body(model, [...history(before, model, column), { role: "user", content }], settings, input);
+    const messages: Message[] = [...history(before, model, column), { role: "user", content }];
+    return this.body(model, messages, settingsOf(settings, column), input);
   }
 
   private async body(model: string, messages: Message[], settings: ChatSettings, input: Input | null) {
@@ -230,7 +231,7 @@ export class Conversation {
   }
 
   private async run(turn: LiveTurn, answer: LiveAnswer): Promise<void> {
-    const settings = this.settings.peek();
+    const settings = settingsOf(this.settings.peek(), turn.answers.indexOf(answer));
     const index = this.turns.peek().findIndex((one) => one.key === turn.key);
     const column = turn.answers.indexOf(answer);
     const before = this.turns.peek().slice(0, index).map(toTurn);

@@ -75,6 +75,8 @@ export function FormPage(props: {
   );
 }
 
+const PHONE = "(max-width: 720px)";
+
 /** The fields of a mode, with its price and its button at the end. */
 export function CallForm(props: {
   children: ComponentChildren;
@@ -84,18 +86,23 @@ export function CallForm(props: {
   submit: ComponentChildren;
 }) {
   const { error } = props;
+  const submit = () => {
+    props.onSubmit();
+    // On phones the results are below the form.
+    if (matchMedia(PHONE).matches) document.querySelector(".results")?.scrollIntoView({ block: "start" });
+  };
   return (
     <form
       class="dform"
       noValidate
       onSubmit={(event) => {
         event.preventDefault();
-        props.onSubmit();
+        submit();
       }}
       onKeyDown={(event) => {
         if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
         event.preventDefault();
-        props.onSubmit();
+        submit();
       }}
     >
       {props.children}

@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 
 import { Button } from "../../parts/button.tsx";
+import { Dialog } from "../../parts/dialog.tsx";
 import { Field, Options, Select } from "../../parts/field.tsx";
 import { Icon } from "../../parts/icon.tsx";
 import { Slider } from "../../parts/slider.tsx";
@@ -8,7 +9,7 @@ import { TextArea } from "../../parts/text-area.tsx";
 import { count, plural } from "../../shell/format.ts";
 import { findModel } from "./catalog.ts";
 import { chat } from "./conversation.ts";
-import { DEFAULT_PARAMETERS, maxOutput, summary, type ChatSettings, type Format, type Parameters } from "./settings.ts";
+import { DEFAULT_PARAMETERS, maxOutput, summary, type ChatSettings, type ColumnSettings, type Format, type Parameters } from "./settings.ts";
 import { SchemaDialog, ToolsDialog } from "./tools.tsx";
 
 const EFFORTS = [
@@ -56,7 +57,7 @@ export function ParametersPane() {
           kind="bare"
           class="wideonly"
           onClick={() =>
-            change({ parameters: DEFAULT_PARAMETERS, system: "", format: "text", tools: [], maxCost: "" })
+            change({ parameters: DEFAULT_PARAMETERS, columns: [], system: "", format: "text", tools: [], maxCost: "" })
           }
         >
           Reset
@@ -192,6 +193,66 @@ export function ParametersPane() {
       {dialog === "schema" && <SchemaDialog settings={settings} onChange={change} onClose={() => setDialog(null)} />}
       {dialog === "tools" && <ToolsDialog settings={settings} onChange={change} onClose={() => setDialog(null)} />}
     </aside>
+  );
+}
+
+/** Settings of one column, which take precedence over the parameters of all columns. */
+export function ColumnDialog(props: { column: number; onClose: () => void }) {
+  const { column } = props;
+  const conversation = chat.value;
+  const settings = conversation.settings.value;
+  const own = settings.columns[column] ?? {};
+  const model = settings.models[column] ?? "";
+  const limit = findModel(model)?.max_output_tokens ?? null;
+  const set = (changes: ColumnSettings) =>
+    conversation.change({ columns: settings.models.map((_, at) => ({ ...settings.columns[at], ...(at === column ? changes : {}) })) });
+  return (
+    <Dialog
+      title={`Settings of column ${column + 1}`}
+      onClose={props.onClose}
+      footer={
+        <>
+          <Button
+            kind="bare"
+            onClick={() => {
+              conversation.change({ columns: settings.models.map((_, at) => (at === column ? {} : (settings.columns[at] ?? {}))) });
+              props.onClose();
+            }}
+          >
+            Use the parameters of all columns
+          </Button>
+          <span class="grow" />
+          <Button onClick={props.onClose}>Close</Button>
+        </>
+      }
+    >
+      <p class="muted t14">
+        Only for {model}. Empty fields use the parameters of all columns.
+      </p>
+      <TextArea label="System prompt of the column" rows={3} value={own.system ?? ""} onInput={(system) => set({ system })} />
+      <Slider
+        label="Temperature of the column"
+        value={own.temperature ?? null}
+        minimum={0}
+        maximum={2}
+        step={0.05}
+        start={settings.parameters.temperature ?? 1}
+        onChange={(temperature) => set({ temperature })}
+      />
+      <NumberField
+        label="Maximum output tokens of the column"
+        value={own.max_completion_tokens ?? null}
+        maximum={limit ?? 1_000_000}
+        {...(limit ? { unit: `of ${count(limit)}` } : {})}
+        onChange={(max_completion_tokens) => set({ max_completion_tokens })}
+      />
+      <Select
+        label="Reasoning effort of the column"
+        value={own.reasoning_effort ?? ""}
+        options={EFFORTS}
+        onChange={(reasoning_effort) => set({ reasoning_effort })}
+      />
+    </Dialog>
   );
 }
 

@@ -27,8 +27,18 @@ export interface Parameters {
   tool_choice: "auto" | "none" | "required";
 }
 
+/** Settings of one column, which take precedence over those of all columns. */
+export interface ColumnSettings {
+  system?: string;
+  temperature?: number | null;
+  max_completion_tokens?: number | null;
+  reasoning_effort?: Effort;
+}
+
 export interface ChatSettings {
   models: string[];
+  /** By column, like `models`. */
+  columns: ColumnSettings[];
   system: string;
   parameters: Parameters;
   format: Format;
@@ -67,6 +77,7 @@ export const EXAMPLE_SCHEMA = `{
 export function defaultSettings(models: string[]): ChatSettings {
   return {
     models,
+    columns: [],
     system: "",
     parameters: DEFAULT_PARAMETERS,
     format: "text",
@@ -81,7 +92,7 @@ export function defaultSettings(models: string[]): ChatSettings {
 /** Returns the settings of a saved chat. Members that are missing have their defaults. */
 export function readSettings(saved: Record<string, unknown>, fallback: string[]): ChatSettings {
   const defaults = defaultSettings(fallback);
-  const { models, parameters, tools } = saved as { models?: unknown; parameters?: unknown; tools?: unknown };
+  const { models, columns, parameters, tools } = saved;
   const names = Array.isArray(models) ? models.filter((one) => typeof one === "string").slice(0, MAX_COLUMNS) : [];
   const known = Object.fromEntries(
     Object.entries(saved).filter(
@@ -92,12 +103,33 @@ export function readSettings(saved: Record<string, unknown>, fallback: string[])
     ...defaults,
     ...known,
     models: names.length > 0 ? names : fallback,
+    columns: Array.isArray(columns) ? columns.map((one) => (one !== null && typeof one === "object" ? (one as ColumnSettings) : {})) : [],
     tools: Array.isArray(tools) ? (tools as Tool[]).filter((tool) => typeof tool?.name === "string") : [],
     parameters: { ...DEFAULT_PARAMETERS, ...(parameters && typeof parameters === "object" ? parameters : {}) },
   };
 }
 
 export const MAX_COLUMNS = 4;
+
+export function hasOwnSettings(column: ColumnSettings | undefined): boolean {
+  return Object.values(column ?? {}).some((value) => value !== "" && value !== null && value !== undefined);
+}
+
+/** Returns the settings of a column: its own, and else those of all columns. */
+export function settingsOf(settings: ChatSettings, column: number): ChatSettings {
+  const own = settings.columns[column] ?? {};
+  const { parameters } = settings;
+  return {
+    ...settings,
+    system: own.system || settings.system,
+    parameters: {
+      ...parameters,
+      temperature: own.temperature ?? parameters.temperature,
+      max_completion_tokens: own.max_completion_tokens ?? parameters.max_completion_tokens,
+      reasoning_effort: own.reasoning_effort || parameters.reasoning_effort,
+    },
+  };
+}
 
 /** Returns the smallest of the maximum numbers of output tokens of the models. */
 export function maxOutput(models: (Model | undefined)[]): number | null {
