@@ -89,7 +89,7 @@ export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 export interface RequestOptions {
   /** Sent as JSON. */
   body?: unknown;
-  /** Whether the request concerns the account that is shown, or the id of another account. The default is the person. */
+  /** Whether the request concerns the account that is shown, or the id of an account. The default is the person. */
   account?: boolean | string;
   /** Lets the request end after the page was left. Its body must be at most 64 KiB. */
   keepalive?: boolean;

@@ -36,7 +36,7 @@ async fn with_calls(storage: Storage) -> (Scene, Browser) {
     let call = json!({"model": "sim/chat", "messages": [{"role": "user", "content": "Hi"}]});
     jo.done("POST", "/console/v1/chat/completions", &call).await;
     let failed = hello(json!({"model": PLAIN}));
-    scene.upstream.push(Reply::error(500, "x", "no"));
+    scene.upstream.push(Reply::error(400, "x", "no"));
     let failed = client.post_json(CHAT, &scene.key.secret, &failed).await;
     assert_ne!(failed.status, 200);
     let foreign = commands.create_account("foreign").await;
