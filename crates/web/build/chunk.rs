@@ -21,6 +21,7 @@ const VENDORED: &[(&str, &str)] = &[
     ("preact/jsx-runtime", "vendor/preact/jsx-runtime.mjs"),
     ("@preact/signals", "vendor/signals/signals.mjs"),
     ("@preact/signals-core", "vendor/signals/signals-core.mjs"),
+    ("marked", "vendor/marked/marked.mjs"),
 ];
 
 /// Prefix of the name of a chunk in its importers, until the hash of the chunk is known.
@@ -41,7 +42,7 @@ pub struct Bundle {
 
 impl Bundle {
     /// Reads the modules that the entries reach, and assigns them to chunks.
-    pub fn read(web: &Path, entries: &[&str]) -> anyhow::Result<Self> {
+    pub fn read<'a>(web: &Path, entries: impl Iterator<Item = &'a str>) -> anyhow::Result<Self> {
         let mut bundle = Self {
             modules: Vec::new(),
             index: BTreeMap::new(),
@@ -132,12 +133,18 @@ impl Bundle {
                 module.path
             );
             let reached_from = &roots[number];
+            let is_main = reached_from.contains("main");
             let chunk = if is_entry {
                 stem(&module.path)
             } else if module.path.starts_with("vendor/") {
-                "vendor".to_owned()
-            } else if reached_from.contains("main") {
+                match is_main {
+                    true => "vendor".to_owned(),
+                    false => folder_of(&module.path),
+                }
+            } else if is_main {
                 "main".to_owned()
+            } else if let Some(library) = self.library_of(module, &roots)? {
+                library
             } else if let (Some(only), 1) = (reached_from.first(), reached_from.len()) {
                 only.clone()
             } else {
@@ -146,6 +153,19 @@ impl Bundle {
             self.chunks.push(chunk);
         }
         Ok(())
+    }
+
+    /// Returns the chunk of the vendored modules that a module imports, if they are not part of the
+    /// first load: their only importer is loaded together with them.
+    fn library_of(&self, module: &Module, roots: &[BTreeSet<String>]) -> anyhow::Result<Option<String>> {
+        for request in &module.requests {
+            let path = resolve(&module.path, request)?;
+            let number = self.index[&path];
+            if path.starts_with("vendor/") && !roots[number].contains("main") {
+                return Ok(Some(folder_of(&path)));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the numbers of a module and of all modules that it imports statically.

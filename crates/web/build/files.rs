@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use flate2::Compression;
@@ -21,6 +21,7 @@ pub struct Files {
     out: PathBuf,
     assets: Vec<String>,
     pages: Vec<String>,
+    documents: Vec<String>,
 }
 
 impl Files {
@@ -30,6 +31,7 @@ impl Files {
             out,
             assets: Vec::new(),
             pages: Vec::new(),
+            documents: Vec::new(),
         }
     }
 
@@ -42,18 +44,24 @@ impl Files {
         Ok(url)
     }
 
-    /// Adds an HTML page.
-    pub fn add_page(&mut self, name: &str, html: &str) -> anyhow::Result<()> {
+    /// Adds an HTML page, whose path on the server is `url`.
+    pub fn add_page(&mut self, name: &str, url: &str, html: &str) -> anyhow::Result<()> {
         let content = html.as_bytes();
-        let entry = self.write(
-            &format!("{name}.html"),
-            "/console",
-            &hash(content),
-            content,
-            false,
-        )?;
+        let entry = self.write(&format!("{name}.html"), url, &hash(content), content, false)?;
         self.pages
             .push(format!("static {}: Asset = {entry};", name.to_uppercase()));
+        Ok(())
+    }
+
+    /// Adds a document. Only its compressed form is embedded.
+    pub fn add_document(&mut self, path: &str, content_type: &str, content: &[u8]) -> anyhow::Result<()> {
+        let zipped = self.out.join(format!("{}.gz", path.replace('/', "_")));
+        write_gzip(&zipped, content)?;
+        self.documents.push(format!(
+            "Document {{ path: {path:?}, content_type: {content_type:?}, etag: {:?}, \
+             gzip: include_bytes!({zipped:?}) }}",
+            format!("\"{}\"", hash(content))
+        ));
         Ok(())
     }
 
@@ -66,6 +74,11 @@ impl Files {
             writeln!(table, "    {asset},")?;
         }
         writeln!(table, "];\n{}", self.pages.join("\n"))?;
+        writeln!(
+            table,
+            "static DOCUMENTS: &[Document] = &[{}];",
+            self.documents.join(",")
+        )?;
         fs::write(self.out.join("assets.rs"), table).context("writing assets.rs")
     }
 
@@ -79,10 +92,8 @@ impl Files {
     ) -> anyhow::Result<String> {
         let place = self.out.join(file);
         let zipped = self.out.join(format!("{file}.gz"));
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        encoder.write_all(content)?;
         fs::write(&place, content).with_context(|| format!("writing {}", place.display()))?;
-        fs::write(&zipped, encoder.finish()?).with_context(|| format!("writing {}", zipped.display()))?;
+        write_gzip(&zipped, content)?;
         let content_type = match file.rsplit_once('.').map(|(_, extension)| extension) {
             Some("css") => "text/css; charset=utf-8",
             Some("html") => "text/html; charset=utf-8",
@@ -95,6 +106,12 @@ impl Files {
             format!("\"{hash}\"")
         ))
     }
+}
+
+fn write_gzip(place: &Path, content: &[u8]) -> anyhow::Result<()> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(content)?;
+    fs::write(place, encoder.finish()?).with_context(|| format!("writing {}", place.display()))
 }
 
 fn hash(content: &[u8]) -> String {

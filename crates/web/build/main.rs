@@ -7,10 +7,12 @@
 )]
 
 mod chunk;
+mod documents;
 mod files;
 mod module;
 mod styles;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -22,24 +24,46 @@ use files::Files;
 /// Folder of the sources, from the folder of this crate.
 const WEB: &str = "../../web";
 
-/// The pages of the console.
+/// The pages of the consoles, and of the API references.
 const PAGES: &[Page] = &[
     Page {
         name: "account",
-        entry: "src/account.tsx",
+        console: "account",
+        base: "/console",
+        entry: "account",
         first_screens: &["sign-in", "overview"],
     },
     Page {
         name: "operator",
-        entry: "src/operator.tsx",
+        console: "operator",
+        base: "/console",
+        entry: "operator",
         first_screens: &["operator-sign-in", "operator-overview"],
+    },
+    Page {
+        name: "reference",
+        console: "account",
+        base: "/docs",
+        entry: "documentation",
+        first_screens: &["reference"],
+    },
+    Page {
+        name: "operator_reference",
+        console: "operator",
+        base: "/admin/docs",
+        entry: "documentation",
+        first_screens: &["reference"],
     },
 ];
 
 struct Page {
-    /// Value of `data-console`; the entry is a chunk of this name.
+    /// Name of the page in `src/lib.rs`.
     name: &'static str,
-    /// Path of the entry module, from `web/`.
+    /// Value of `data-console`: whose sessions the page uses.
+    console: &'static str,
+    /// Path on the server; the page routes all paths below it.
+    base: &'static str,
+    /// Name of the entry module, which is in `web/src`, and of its chunk.
     entry: &'static str,
     /// Screens that the page can show first. Browsers load them together with the entry.
     first_screens: &'static [&'static str],
@@ -47,8 +71,12 @@ struct Page {
 
 fn main() -> anyhow::Result<()> {
     let web = Path::new(env!("CARGO_MANIFEST_DIR")).join(WEB);
+    let root = web.join("..");
     for input in ["shell.html", "icon.svg", "src", "styles", "vendor"] {
         println!("cargo:rerun-if-changed={}", web.join(input).display());
+    }
+    for input in [documents::FOLDER, documents::SAMPLES] {
+        println!("cargo:rerun-if-changed={}", root.join(input).display());
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR is not set")?);
     let mut files = Files::new(out);
@@ -58,14 +86,17 @@ fn main() -> anyhow::Result<()> {
     let styles = files.add_hashed("console", "css", styles::bundle(&web.join("styles"))?.as_bytes())?;
     let icon = files.add_hashed("icon", "svg", &read(&web.join("icon.svg"))?)?;
 
-    let entries: Vec<&str> = PAGES.iter().map(|page| page.entry).collect();
-    let bundle = Bundle::read(&web, &entries)?;
+    let entries: BTreeSet<String> = PAGES
+        .iter()
+        .map(|page| format!("src/{}.tsx", page.entry))
+        .collect();
+    let bundle = Bundle::read(&web, entries.iter().map(String::as_str))?;
     let urls = bundle.write(&mut files)?;
 
     let template = String::from_utf8(read(&web.join("shell.html"))?).context("shell.html is not UTF-8")?;
     for page in PAGES {
         let mut preloads = String::new();
-        let first = page.first_screens.iter().chain([&page.name]);
+        let first = page.first_screens.iter().chain([&page.entry]);
         for chunk in bundle.with_static_imports(first.copied())? {
             let url = urls
                 .get(&chunk)
@@ -73,14 +104,16 @@ fn main() -> anyhow::Result<()> {
             preloads.push_str(&format!("<link rel=\"modulepreload\" href=\"{url}\">"));
         }
         let html = template
-            .replace("{{console}}", page.name)
+            .replace("{{console}}", page.console)
+            .replace("{{base}}", page.base)
             .replace("{{head}}", &head)
             .replace("{{styles}}", &styles)
             .replace("{{icon}}", &icon)
             .replace("{{preloads}}", &preloads)
-            .replace("{{entry}}", &urls[page.name]);
-        files.add_page(page.name, &html)?;
+            .replace("{{entry}}", &urls[page.entry]);
+        files.add_page(page.name, page.base, &html)?;
     }
+    documents::add_all(&root, &mut files)?;
     files.write_table()
 }
 

@@ -1,5 +1,11 @@
-//! The files of the console: pages, scripts, styles and the icon, compiled and compressed by the
-//! build script.
+//! The files of the console and of the API reference: pages, scripts, styles, the icon and the
+//! documents, compiled and compressed by the build script.
+
+use std::io::{self, Read as _, Write as _};
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 
 /// A file of the console.
 #[derive(Debug)]
@@ -18,22 +24,41 @@ pub struct Asset {
     pub gzip: &'static [u8],
 }
 
-/// Console that a page belongs to.
+/// A guide, an error page or data of the API reference. Only its compressed form is embedded.
+#[derive(Debug)]
+pub struct Document {
+    /// Path below the path of the reference, such as `guides/keys.md`.
+    pub path: &'static str,
+    /// Value of the `content-type` header.
+    pub content_type: &'static str,
+    /// Value of the `etag` header, with quotation marks.
+    pub etag: &'static str,
+    /// Content in gzip format.
+    pub gzip: &'static [u8],
+}
+
+/// Page that routes its paths in the browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Console {
     /// Console of the accounts, on the public listener.
     Account,
     /// Console of the operators, on the admin listener.
     Operator,
+    /// Reference of the public API, on the public listener at `/docs`.
+    Reference,
+    /// Reference of the admin API, on the admin listener at `/admin/docs`.
+    OperatorReference,
 }
 
 include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
-/// Returns the page of a console. The page routes all paths below `/console` that are no asset.
+/// Returns a page. It routes all paths below its own that are no asset and no document.
 pub fn shell(console: Console) -> &'static Asset {
     match console {
         Console::Account => &ACCOUNT,
         Console::Operator => &OPERATOR,
+        Console::Reference => &REFERENCE,
+        Console::OperatorReference => &OPERATOR_REFERENCE,
     }
 }
 
@@ -45,6 +70,38 @@ pub fn asset(path: &str) -> Option<&'static Asset> {
 /// Returns all assets, without the pages.
 pub fn assets() -> &'static [Asset] {
     ASSETS
+}
+
+/// Returns the document at a path below the path of the reference; `None` if the path is unknown.
+pub fn document(path: &str) -> Option<&'static Document> {
+    DOCUMENTS.iter().find(|document| document.path == path)
+}
+
+/// Returns all documents.
+pub fn documents() -> &'static [Document] {
+    DOCUMENTS
+}
+
+/// Compresses a document that the server builds at its start.
+///
+/// # Errors
+///
+/// The encoder failed.
+pub fn compress(content: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(content)?;
+    encoder.finish()
+}
+
+/// Decompresses a document for callers that do not accept gzip.
+///
+/// # Errors
+///
+/// The content has no gzip format.
+pub fn decompress(gzip: &[u8]) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    GzDecoder::new(gzip).read_to_end(&mut content)?;
+    Ok(content)
 }
 
 #[cfg(test)]

@@ -48,18 +48,27 @@ export function Code(props: {
   text: string;
   /** Replaces the language in the header. */
   header?: ComponentChildren;
+  /** A second line of the header. */
+  subheader?: ComponentChildren;
+  footer?: ComponentChildren;
+  /** Whether the text can be long, and then scrolls. */
+  isTall?: boolean;
+  /** Whether long lines wrap. */
+  isWrapped?: boolean;
   children?: ComponentChildren;
 }) {
   return (
-    <div class="code">
+    <div class={["code", props.isTall && "tall", props.isWrapped && "wrap"].filter(Boolean).join(" ")}>
       <header>
         {props.header ?? <span class="t12 strong">{props.language}</span>}
         <span class="end" />
         <CopyButton text={props.text}>Copy</CopyButton>
       </header>
+      {props.subheader && <header>{props.subheader}</header>}
       <pre tabIndex={0} aria-label={props.language}>
         {props.children ?? props.text}
       </pre>
+      {props.footer && <footer>{props.footer}</footer>}
     </div>
   );
 }

@@ -183,6 +183,34 @@ export function upload<T>(path: string, form: FormData, onProgress: (share: numb
   );
 }
 
+/**
+ * Sends a request of the account that is shown, and returns the response of any status. The path is
+ * complete.
+ */
+export async function exchange(method: Method, path: string, init: Pick<RequestInit, "body" | "signal"> & { headers?: Record<string, string> }): Promise<Response> {
+  const headers = { ...init.headers, "x-tollgate-account": hooks.account() ?? "-" };
+  const attempt = () => fetch(path, { ...init, method, headers, credentials: "same-origin", cache: "no-store" });
+  const response = await attempt();
+  if (response.status !== 403) return response;
+  const body = (await response.clone().json().catch(() => null)) as { error?: { param?: string } } | null;
+  return body?.error?.param === "step_up" && (await hooks.stepUp()) ? attempt() : response;
+}
+
+/** Requests a document of the page itself, which needs no session. */
+export async function fetchDocument(path: string, signal?: AbortSignal): Promise<Response> {
+  const init: RequestInit = { credentials: "omit" };
+  if (signal) init.signal = signal;
+  let response: Response;
+  try {
+    response = await fetch(path, init);
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError("The server cannot be reached. Check your connection and try again.", 0, "network");
+  }
+  if (!response.ok) await read(response);
+  return response;
+}
+
 /** Returns the body of a response, or throws its error. */
 export async function read<T>(response: Response): Promise<T> {
   const body: unknown = await response.json().catch(() => null);

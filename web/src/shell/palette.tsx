@@ -4,11 +4,18 @@ import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hook
 import { Icon, type IconName } from "../parts/icon.tsx";
 
 export interface Command {
-  group: "Actions" | "Go to" | "Accounts";
+  group: string;
   label: string;
   icon: IconName;
+  /** Text beside the label. */
+  note?: string;
+  /** More words that find the command. */
+  keywords?: string;
   run: () => void;
 }
+
+/** Maximum number of results that are shown. */
+const MAX_RESULTS = 60;
 
 const isOpen = signal(false);
 
@@ -23,25 +30,39 @@ document.addEventListener("keydown", (event) => {
   isOpen.value = !isOpen.value;
 });
 
-/** The command palette: actions, places and accounts, found by their names. */
-export function Palette(props: { commands: () => Command[] }) {
-  return isOpen.value ? <OpenPalette commands={props.commands()} /> : null;
+/** The command palette: actions, places and accounts, found by their names. `label` names its field. */
+export function Palette(props: { commands: () => Command[]; label?: string }) {
+  if (!isOpen.value) return null;
+  return <OpenPalette commands={props.commands()} label={props.label ?? "Search actions and places"} />;
 }
 
-function matches(command: Command, query: string): boolean {
-  const text = `${command.label} ${command.group}`.toLowerCase();
-  return query
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => text.includes(word));
+/** Returns the rank of a command among those that match: 0 by its label, 1 by other words; else null. */
+function rank(command: Command, words: string[]): number | null {
+  const label = command.label.toLowerCase();
+  if (words.every((word) => label.includes(word))) return 0;
+  const text = `${label} ${command.group} ${command.note ?? ""} ${command.keywords ?? ""}`.toLowerCase();
+  return words.every((word) => text.includes(word)) ? 1 : null;
 }
 
-function OpenPalette(props: { commands: Command[] }) {
+/** Returns the commands that match, with the best ones first in each group. */
+function search(commands: Command[], query: string): Command[] {
+  const words = query.toLowerCase().split(/\s+/);
+  const ranked = commands.map((command) => ({ command, rank: rank(command, words) })).filter((one) => one.rank !== null);
+  const groups = [...new Set(ranked.map((one) => one.command.group))];
+  return groups
+    .flatMap((group) => {
+      const own = ranked.filter((one) => one.command.group === group);
+      return own.sort((a, b) => (a.rank ?? 0) - (b.rank ?? 0)).map((one) => one.command);
+    })
+    .slice(0, MAX_RESULTS);
+}
+
+function OpenPalette(props: { commands: Command[]; label: string }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [query, setQuery] = useState("");
   const [selected, setSelected] = useState(0);
   const id = useId();
-  const found = props.commands.filter((command) => matches(command, query));
+  const found = search(props.commands, query);
 
   useLayoutEffect(() => {
     const opener = document.activeElement;
@@ -79,14 +100,14 @@ function OpenPalette(props: { commands: Command[] }) {
         <Icon name="search" />
         <input
           role="combobox"
-          aria-label="Search actions and places"
+          aria-label={props.label}
           aria-expanded="true"
           aria-controls={`${id}-list`}
           aria-activedescendant={found.length > 0 ? `${id}-${selected}` : undefined}
           aria-autocomplete="list"
           autocomplete="off"
           spellcheck={false}
-          placeholder="Search actions and places"
+          placeholder={props.label}
           value={query}
           onInput={(event) => {
             setQuery(event.currentTarget.value);
@@ -114,7 +135,7 @@ function OpenPalette(props: { commands: Command[] }) {
               </li>
             )}
             <li
-              key={command.group + command.label}
+              key={command.group + command.label + (command.note ?? "")}
               id={`${id}-${index}`}
               role="option"
               aria-selected={index === selected}
@@ -123,6 +144,7 @@ function OpenPalette(props: { commands: Command[] }) {
             >
               <Icon name={command.icon} />
               <span class="trunc">{command.label}</span>
+              {command.note && <span class="muted t12 trunc end">{command.note}</span>}
             </li>
           </>
         ))}

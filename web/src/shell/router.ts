@@ -1,11 +1,11 @@
-// Paths below /console/, by the history API.
+// Paths below the base of the page, by the history API: /console/, or /docs/ in the reference.
 
 import { signal } from "@preact/signals";
 
-const BASE = "/console";
+const BASE = document.documentElement.dataset.base ?? "/console";
 
 export interface Place {
-  /** Path after `/console`, such as `/people`; `/` for none. */
+  /** Path after the base, such as `/people`; `/` for none. */
   path: string;
   params: URLSearchParams;
 }
@@ -21,7 +21,7 @@ window.addEventListener("popstate", () => {
   place.value = read();
 });
 
-/** Returns the address of a path of the console. */
+/** Returns the address of a path below the base. */
 export function href(path: string): string {
   return BASE + path;
 }
@@ -53,13 +53,16 @@ export function ownPath(next: string | null): string {
   return url.pathname.slice(BASE.length) + url.search;
 }
 
-/** Handles clicks on links to the console, which need no new page. */
+/** Handles clicks on links below the base, which need no new page. */
 export function followLink(event: MouseEvent): void {
   const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
   const link = event.target instanceof Element ? event.target.closest("a") : null;
   if (!isPlain || event.defaultPrevented || !link || link.target || link.hasAttribute("download")) return;
   const url = new URL(link.href, location.href);
-  if (url.origin !== location.origin || !url.pathname.startsWith(`${BASE}/`) || url.hash) return;
+  const isBelow = url.pathname === BASE || url.pathname.startsWith(`${BASE}/`);
+  // The browser scrolls to a part of the same page.
+  const isPart = url.hash !== "" && url.pathname === location.pathname;
+  if (url.origin !== location.origin || !isBelow || isPart || /\.\w+$/.test(url.pathname)) return;
   event.preventDefault();
-  if (url.href !== location.href) navigate(url.pathname.slice(BASE.length) + url.search);
+  if (url.href !== location.href) navigate(url.pathname.slice(BASE.length) + url.search + url.hash);
 }

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { Avatar, Meter } from "../parts/data.tsx";
@@ -151,7 +152,7 @@ function Person() {
   );
 }
 
-function ThemeMenu() {
+export function ThemeMenu() {
   return (
     <Menu
       class="btn sm sq bare"
@@ -196,12 +197,17 @@ export function TopBar(props: { console: Console }) {
           <Icon name="menu" />
         </button>
       </span>
-      {isOpen && <Drawer console={props.console} onClose={() => setOpen(false)} />}
+      {isOpen && (
+        <Drawer onClose={() => setOpen(false)}>
+          <Side console={props.console} />
+        </Drawer>
+      )}
     </header>
   );
 }
 
-function Drawer(props: { console: Console; onClose: () => void }) {
+/** The navigation on phones. */
+export function Drawer(props: { children: ComponentChildren; onClose: () => void }) {
   const element = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
     const opener = document.activeElement;
@@ -221,7 +227,7 @@ function Drawer(props: { console: Console; onClose: () => void }) {
       }}
       onClick={(event) => event.target === element.current && props.onClose()}
     >
-      <Side console={props.console} />
+      {props.children}
     </dialog>
   );
 }
