@@ -1,50 +1,90 @@
-//! Serves the OpenAPI document at `/openapi.json`, and at `/docs` a page that renders it. The page
-//! loads nothing from other origins.
+//! Serves the OpenAPI documents, and the API references: a page for all paths below `/docs`, and on
+//! the admin listener below `/admin/docs`. The pages load nothing from other origins.
 
 mod describe;
 #[cfg(test)]
 mod tests;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+
 use axum::Router;
 use axum::body::Bytes;
-use axum::http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-};
-use axum::http::{HeaderMap, HeaderName, Method};
+use axum::extract::Path;
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, any, get};
 use serde::Serialize;
 use tollgate_edge::request_layer;
+use tollgate_web::Console;
 use utoipa::openapi::OpenApi;
+
+use crate::console::pages::{self, File};
 
 pub use describe::{Security, tidy, tidy_admin};
 
-const PAGE: &str = include_str!("../assets/documentation/page.html");
-const SCRIPT: &str = include_str!("../assets/documentation/page.js");
-const STYLE: &str = include_str!("../assets/documentation/page.css");
-
-/// Content security policy of the page, which allows its own script and style, and requests to its
-/// own origin.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-                      img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
-
-/// Returns the routes of the document and of the page. `support` is the contact for callers, which
-/// the document contains as `x-support`. The root leads browsers to the console, or to the page if
-/// there is no console.
+/// Returns the routes of the document and of the reference. `support` is the contact for callers,
+/// which the document contains as `x-support`. The root leads browsers to the console, or to the
+/// reference if there is no console.
 pub fn routes(document: OpenApi, support: Option<&str>, has_console: bool) -> Router {
-    let document = rendered(&document, support);
     let start = if has_console { "/console" } else { "/docs" };
     let root = move |method, headers| async move { root(start, &method, &headers).await };
     Router::new()
         .route("/", any(root))
-        .route("/openapi.json", asset("application/json", document))
-        .route("/docs", asset("text/html; charset=utf-8", PAGE.into()))
-        .route("/docs/", get(|| async { Redirect::permanent("/docs") }))
-        .route(
-            "/docs/page.js",
-            asset("text/javascript; charset=utf-8", SCRIPT.into()),
-        )
-        .route("/docs/page.css", asset("text/css; charset=utf-8", STYLE.into()))
+        .route("/openapi.json", document_route(&document, support))
+        .merge(reference(Console::Reference, has_console))
+}
+
+/// Returns the routes of the document and of the reference of the admin API.
+pub fn admin_routes(document: OpenApi, has_console: bool) -> Router {
+    Router::new()
+        .route("/admin/openapi.json", document_route(&document, None))
+        .merge(reference(Console::OperatorReference, has_console))
+}
+
+/// Returns the routes of a reference. They include its scripts and styles if no console serves
+/// those.
+fn reference(console: Console, has_console: bool) -> Router {
+    let base = tollgate_web::shell(console).path;
+    let page = move |headers: HeaderMap| async move { pages::file(tollgate_web::shell(console), &headers) };
+    let below = move |Path(path): Path<String>, headers: HeaderMap| async move {
+        below(console, &path, &headers).await
+    };
+    let router = Router::new()
+        .route(base, get(page))
+        .route(&format!("{base}/"), get(page))
+        .route(&format!("{base}/{{*path}}"), get(below));
+    match has_console {
+        true => router,
+        false => router.route("/console/assets/{*path}", get(asset)),
+    }
+}
+
+/// Returns the document at a path below a reference, else the page, which routes all other paths.
+async fn below(console: Console, path: &str, headers: &HeaderMap) -> Response {
+    if let Some(document) = tollgate_web::document(path) {
+        let file = File {
+            content_type: document.content_type,
+            etag: HeaderValue::from_static(document.etag),
+            is_immutable: false,
+            gzip: Bytes::from_static(document.gzip),
+        };
+        return pages::respond(file, headers, || {
+            Bytes::from(tollgate_web::decompress(document.gzip).unwrap_or_default())
+        });
+    }
+    match path.ends_with(".md") || path.ends_with(".json") {
+        true => request_layer::not_found().await.into_response(),
+        false => pages::file(tollgate_web::shell(console), headers),
+    }
+}
+
+async fn asset(Path(path): Path<String>, headers: HeaderMap) -> Response {
+    match tollgate_web::asset(&format!("/console/assets/{path}")) {
+        Some(asset) => pages::file(asset, &headers),
+        None => request_layer::not_found().await.into_response(),
+    }
 }
 
 /// Redirects GET and HEAD requests of browsers to `start` (303). Other requests receive status 404.
@@ -57,11 +97,6 @@ async fn root(start: &str, method: &Method, headers: &HeaderMap) -> Response {
     request_layer::not_found().await.into_response()
 }
 
-/// Returns the route of a document without a page.
-pub fn document_route<S: Clone + Send + Sync + 'static>(document: OpenApi) -> MethodRouter<S> {
-    asset("application/json", rendered(&document, None))
-}
-
 /// The OpenAPI document with the extension `x-support`.
 #[derive(Serialize)]
 struct Served<'a> {
@@ -71,25 +106,33 @@ struct Served<'a> {
     support: Option<&'a str>,
 }
 
+/// Returns the route of an OpenAPI document. The first request compresses it.
+fn document_route(document: &OpenApi, support: Option<&str>) -> MethodRouter {
+    let plain = rendered(document, support);
+    let etag = etag(&plain);
+    let gzip: Arc<OnceLock<Bytes>> = Arc::default();
+    get(move |headers: HeaderMap| async move {
+        let compress = || Bytes::from(tollgate_web::compress(&plain).unwrap_or_default());
+        let file = File {
+            content_type: "application/json",
+            etag,
+            is_immutable: false,
+            gzip: gzip.get_or_init(compress).clone(),
+        };
+        pages::respond(file, &headers, || plain)
+    })
+}
+
 /// Serializes the document directly to bytes, because a tree of JSON values would need several
 /// megabytes of memory.
 fn rendered(document: &OpenApi, support: Option<&str>) -> Bytes {
     Bytes::from(serde_json::to_vec(&Served { document, support }).unwrap_or_default())
 }
 
-fn asset<S: Clone + Send + Sync + 'static>(content_type: &'static str, bytes: Bytes) -> MethodRouter<S> {
-    let headers = headers(content_type);
-    get(move || async move { (headers, bytes) })
-}
-
-/// Returns the response headers: the content type, revalidation of cached copies, and protection
-/// against sniffing, framing and foreign content.
-fn headers(content_type: &'static str) -> [(HeaderName, &'static str); 5] {
-    [
-        (CONTENT_TYPE, content_type),
-        (CACHE_CONTROL, "no-cache"),
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
-    ]
+/// Returns an entity tag that depends on the content, the same for both of its forms.
+fn etag(content: &Bytes) -> HeaderValue {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    let text = format!("\"{:016x}\"", hasher.finish());
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("\"\""))
 }

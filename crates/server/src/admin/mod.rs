@@ -149,11 +149,11 @@ pub fn document() -> Document {
 /// Returns the routes of the admin API and of the operators' console, wrapped in the request layer.
 /// `console` is `None` if the console is disabled.
 pub fn router(api: AdminApi, console: Option<OperatorConsole>, request_layer: Arc<RequestLayer>) -> Router {
-    let document = documentation::document_route(document());
+    let documentation = documentation::admin_routes(document(), console.is_some());
     let api = routes().split_for_parts().0.with_state(api);
     let console = console.map(|console| console::operator_routes(console, api.clone()));
     api.merge(console.unwrap_or_default())
-        .route("/admin/openapi.json", document)
+        .merge(documentation)
         .route("/admin/{*path}", get(nothing).fallback(nothing))
         .method_not_allowed_fallback(request_layer::method_not_allowed)
         .layer(middleware::from_fn_with_state(request_layer, in_request_layer))

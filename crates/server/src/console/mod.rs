@@ -1,7 +1,7 @@
 //! The console: its pages, its API for sessions, and the public and admin APIs for sessions.
 
 mod access;
-mod pages;
+pub(crate) mod pages;
 pub(crate) mod start_links;
 
 use std::sync::Arc;

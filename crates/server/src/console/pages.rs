@@ -71,17 +71,37 @@ async fn serve(console: Console, method: &Method, path: &str, headers: &HeaderMa
     file(tollgate_web::shell(console), headers)
 }
 
-fn file(asset: &'static Asset, requested: &HeaderMap) -> Response {
+pub(crate) fn file(asset: &'static Asset, requested: &HeaderMap) -> Response {
+    let file = File {
+        content_type: asset.content_type,
+        etag: HeaderValue::from_static(asset.etag),
+        is_immutable: asset.is_immutable,
+        gzip: Bytes::from_static(asset.gzip),
+    };
+    respond(file, requested, || Bytes::from_static(asset.bytes))
+}
+
+/// A file with its compressed form.
+pub(crate) struct File {
+    pub(crate) content_type: &'static str,
+    pub(crate) etag: HeaderValue,
+    /// Whether caches may store the file forever.
+    pub(crate) is_immutable: bool,
+    pub(crate) gzip: Bytes,
+}
+
+/// Returns the response for a file: compressed, plain for callers that do not accept gzip, or 304
+/// if the caller has it.
+pub(crate) fn respond(file: File, requested: &HeaderMap, plain: impl FnOnce() -> Bytes) -> Response {
     let mut headers = HeaderMap::with_capacity(HEADERS.len() + 5);
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    let caching = match asset.is_immutable {
+    let caching = match file.is_immutable {
         true => "public, max-age=31536000, immutable",
         false => "no-cache",
     };
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(caching));
-    headers.insert(ETAG, HeaderValue::from_static(asset.etag));
     headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
     let has = |name: HeaderName, text: &str| {
         let values = requested.get_all(name).into_iter();
@@ -90,16 +110,18 @@ fn file(asset: &'static Asset, requested: &HeaderMap) -> Response {
             .flat_map(|value| value.split(','));
         parts.any(|part| part.trim().split(';').next() == Some(text))
     };
-    if has(IF_NONE_MATCH, asset.etag) {
+    let is_known = file.etag.to_str().is_ok_and(|etag| has(IF_NONE_MATCH, etag));
+    headers.insert(ETAG, file.etag);
+    if is_known {
         return (StatusCode::NOT_MODIFIED, headers).into_response();
     }
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(asset.content_type));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(file.content_type));
     let bytes = match has(ACCEPT_ENCODING, "gzip") {
         true => {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            asset.gzip
+            file.gzip
         }
-        false => asset.bytes,
+        false => plain(),
     };
-    (headers, Bytes::from_static(bytes)).into_response()
+    (headers, bytes).into_response()
 }

@@ -337,6 +337,7 @@ const ALIASES: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// Adds the aliases. Their operations name the one that they are an alias of as `x-alias-of`.
 fn add_aliases(document: &mut OpenApi) {
     let paths = &mut document.paths.paths;
     for (path, alias, suffix) in ALIASES {
@@ -344,8 +345,12 @@ fn add_aliases(document: &mut OpenApi) {
             continue;
         };
         for operation in item.get.iter_mut().chain(&mut item.post) {
-            let id = operation.operation_id.take();
-            operation.operation_id = id.map(|id| format!("{id}{suffix}"));
+            let Some(id) = operation.operation_id.take() else {
+                continue;
+            };
+            operation.operation_id = Some(format!("{id}{suffix}"));
+            let alias = Extensions::from_iter([("x-alias-of", Value::from(id))]);
+            operation.extensions.get_or_insert_default().merge(alias);
         }
         paths.insert((*alias).to_owned(), item);
     }
