@@ -6,7 +6,6 @@ mod describe;
 mod tests;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::body::Bytes;
@@ -70,9 +69,7 @@ async fn below(console: Console, path: &str, headers: &HeaderMap) -> Response {
             is_immutable: false,
             gzip: Bytes::from_static(document.gzip),
         };
-        return pages::respond(file, headers, || {
-            Bytes::from(tollgate_web::decompress(document.gzip).unwrap_or_default())
-        });
+        return pages::respond(file, headers);
     }
     match path.ends_with(".md") || path.ends_with(".json") {
         true => request_layer::not_found().await.into_response(),
@@ -106,31 +103,30 @@ struct Served<'a> {
     support: Option<&'a str>,
 }
 
-/// Returns the route of an OpenAPI document. The first request compresses it.
+/// Returns the route of an OpenAPI document, which stays in memory only in its compressed form.
 fn document_route(document: &OpenApi, support: Option<&str>) -> MethodRouter {
     let plain = rendered(document, support);
     let etag = etag(&plain);
-    let gzip: Arc<OnceLock<Bytes>> = Arc::default();
+    let gzip = Bytes::from(tollgate_web::compress(&plain).unwrap_or_default());
     get(move |headers: HeaderMap| async move {
-        let compress = || Bytes::from(tollgate_web::compress(&plain).unwrap_or_default());
         let file = File {
             content_type: "application/json",
             etag,
             is_immutable: false,
-            gzip: gzip.get_or_init(compress).clone(),
+            gzip,
         };
-        pages::respond(file, &headers, || plain)
+        pages::respond(file, &headers)
     })
 }
 
 /// Serializes the document directly to bytes, because a tree of JSON values would need several
 /// megabytes of memory.
-fn rendered(document: &OpenApi, support: Option<&str>) -> Bytes {
-    Bytes::from(serde_json::to_vec(&Served { document, support }).unwrap_or_default())
+fn rendered(document: &OpenApi, support: Option<&str>) -> Vec<u8> {
+    serde_json::to_vec(&Served { document, support }).unwrap_or_default()
 }
 
 /// Returns an entity tag that depends on the content, the same for both of its forms.
-fn etag(content: &Bytes) -> HeaderValue {
+fn etag(content: &[u8]) -> HeaderValue {
     let mut hasher = DefaultHasher::new();
     content.hash(&mut hasher);
     let text = format!("\"{:016x}\"", hasher.finish());

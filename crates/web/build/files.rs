@@ -90,9 +90,7 @@ impl Files {
         content: &[u8],
         is_immutable: bool,
     ) -> anyhow::Result<String> {
-        let place = self.out.join(file);
         let zipped = self.out.join(format!("{file}.gz"));
-        fs::write(&place, content).with_context(|| format!("writing {}", place.display()))?;
         write_gzip(&zipped, content)?;
         let content_type = match file.rsplit_once('.').map(|(_, extension)| extension) {
             Some("css") => "text/css; charset=utf-8",
@@ -102,7 +100,7 @@ impl Files {
         };
         Ok(format!(
             "Asset {{ path: {url:?}, content_type: {content_type:?}, etag: {:?}, is_immutable: {is_immutable}, \
-             bytes: include_bytes!({place:?}), gzip: include_bytes!({zipped:?}) }}",
+             gzip: include_bytes!({zipped:?}) }}",
             format!("\"{hash}\"")
         ))
     }

@@ -18,13 +18,11 @@ pub struct Asset {
     pub etag: &'static str,
     /// Whether the path contains the hash of the content, so that caches may keep the file forever.
     pub is_immutable: bool,
-    /// Uncompressed content, for callers that do not accept gzip.
-    pub bytes: &'static [u8],
-    /// Content in gzip format.
+    /// Content in gzip format, the only form that is embedded.
     pub gzip: &'static [u8],
 }
 
-/// A guide, an error page or data of the API reference. Only its compressed form is embedded.
+/// A guide, an error page or data of the API reference.
 #[derive(Debug)]
 pub struct Document {
     /// Path below the path of the reference, such as `guides/keys.md`.
@@ -33,7 +31,7 @@ pub struct Document {
     pub content_type: &'static str,
     /// Value of the `etag` header, with quotation marks.
     pub etag: &'static str,
-    /// Content in gzip format.
+    /// Content in gzip format, the only form that is embedded.
     pub gzip: &'static [u8],
 }
 
@@ -93,7 +91,7 @@ pub fn compress(content: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// Decompresses a document for callers that do not accept gzip.
+/// Decompresses a file or document for callers that do not accept gzip.
 ///
 /// # Errors
 ///

@@ -78,10 +78,10 @@ pub(crate) fn file(asset: &'static Asset, requested: &HeaderMap) -> Response {
         is_immutable: asset.is_immutable,
         gzip: Bytes::from_static(asset.gzip),
     };
-    respond(file, requested, || Bytes::from_static(asset.bytes))
+    respond(file, requested)
 }
 
-/// A file with its compressed form.
+/// A file in its compressed form.
 pub(crate) struct File {
     pub(crate) content_type: &'static str,
     pub(crate) etag: HeaderValue,
@@ -90,9 +90,9 @@ pub(crate) struct File {
     pub(crate) gzip: Bytes,
 }
 
-/// Returns the response for a file: compressed, plain for callers that do not accept gzip, or 304
-/// if the caller has it.
-pub(crate) fn respond(file: File, requested: &HeaderMap, plain: impl FnOnce() -> Bytes) -> Response {
+/// Returns the response for a file: compressed, decompressed for callers that do not accept gzip,
+/// or 304 if the caller has it.
+pub(crate) fn respond(file: File, requested: &HeaderMap) -> Response {
     let mut headers = HeaderMap::with_capacity(HEADERS.len() + 5);
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
@@ -121,7 +121,7 @@ pub(crate) fn respond(file: File, requested: &HeaderMap, plain: impl FnOnce() ->
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             file.gzip
         }
-        false => plain(),
+        false => Bytes::from(tollgate_web::decompress(&file.gzip).unwrap_or_default()),
     };
     (headers, bytes).into_response()
 }
