@@ -29,6 +29,7 @@ mod sessions;
 pub mod sqlite;
 mod top_ups;
 pub mod transfer;
+mod usage_hours;
 mod usage_series;
 mod webhooks;
 

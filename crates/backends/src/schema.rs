@@ -47,6 +47,7 @@ macro_rules! migrations {
             "0040_key_rotation",
             "0041_key_rights",
             "0042_chats",
+            "0043_usage_hours",
         )
     };
     ($folder:literal: $($name:literal,)*) => {

@@ -14,6 +14,8 @@ mod database;
 mod faults;
 #[path = "postgres/lease.rs"]
 mod lease;
+#[path = "measure/usage.rs"]
+mod measure_usage;
 #[path = "postgres/nodes.rs"]
 mod nodes;
 #[path = "postgres/notifications.rs"]

@@ -6,8 +6,8 @@ use std::fmt;
 
 use tollgate_storage::audit::{Leg, OpenHold, OpenLease, TransferRow, TransferSubject};
 use tollgate_storage::{
-    AuditVisitor, Chain, ChargedLine, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund, StorageError,
-    UsagePart, UsageRow,
+    AuditVisitor, Chain, ChargedLine, HourDifference, LedgerAccount, LedgerBalance, LedgerStore, Lot, Refund,
+    StorageError, UsageHourStore, UsagePart, UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::money::Discount;
@@ -66,6 +66,13 @@ impl CheckReport {
     pub fn is_clean(&self) -> bool {
         self.fault_count == 0
     }
+
+    fn add_fault(&mut self, invariant: &'static str, detail: String) {
+        self.fault_count += 1;
+        if self.faults.len() < MAX_LISTED {
+            self.faults.push(Fault { invariant, detail });
+        }
+    }
 }
 
 /// Checks invariants I1–I4, I6–I9, I11, I12 and I14–I16; with `reprice` also I13, which recomputes
@@ -77,6 +84,25 @@ pub async fn check_ledger(ledger: &dyn LedgerStore, reprice: bool) -> Result<Che
     };
     ledger.audit(None, &mut auditor).await?;
     Ok(auditor.report)
+}
+
+/// Checks invariant I17: the sums of usage rows by hour equal the rows. Adds the faults to the
+/// report of [`check_ledger`].
+pub async fn check_usage_hours(
+    hours: &dyn UsageHourStore,
+    report: &mut CheckReport,
+) -> Result<(), StorageError> {
+    for HourDifference { account, hours, rows } in hours.differences().await? {
+        let detail = format!(
+            "{account}: the usage hours have {} calls and {} nano-credits; the usage rows have {} and {}",
+            hours.requests,
+            hours.charge.nanos(),
+            rows.requests,
+            rows.charge.nanos()
+        );
+        report.add_fault("I17", detail);
+    }
+    Ok(())
 }
 
 #[derive(Default)]
@@ -202,18 +228,12 @@ struct RowSums {
 
 impl Auditor {
     fn fault(&mut self, invariant: &'static str, detail: impl fmt::Display) {
-        self.report.fault_count += 1;
-        if self.report.faults.len() < MAX_LISTED {
-            let place = self
-                .ledger
-                .account
-                .map(|id| format!("{id}: "))
-                .unwrap_or_default();
-            self.report.faults.push(Fault {
-                invariant,
-                detail: format!("{place}{detail}"),
-            });
-        }
+        let place = self
+            .ledger
+            .account
+            .map(|id| format!("{id}: "))
+            .unwrap_or_default();
+        self.report.add_fault(invariant, format!("{place}{detail}"));
     }
 
     fn check_balances(&mut self) {

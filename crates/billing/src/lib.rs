@@ -17,10 +17,11 @@ pub mod statement;
 pub mod sweep;
 pub mod test_clock;
 pub mod top_ups;
+pub mod usage_hours;
 pub mod verdict;
 
 pub use audit::{AuditReport, Difference, Scope, audit_ledger};
-pub use check::{CheckReport, Fault, check_ledger};
+pub use check::{CheckReport, Fault, check_ledger, check_usage_hours};
 pub use hold::{Charge, FixedTerms, Hold, HoldRequest, Preview, Terms, charge};
 pub use notices::Notices;
 pub use plans::{Plan, Plans};

@@ -34,6 +34,7 @@ pub mod session;
 pub mod subscription;
 pub mod top_up;
 pub mod usage;
+pub mod usage_hour;
 pub mod webhook;
 
 #[cfg(feature = "conformance")]
@@ -104,6 +105,7 @@ pub use usage::{
     CallPage, Coverage, OutcomeFilter, SeriesGroup, SeriesPoint, SeriesQuery, SeriesStep, UsageFilter,
     UsageGroup, UsagePage, UsagePart, UsageRow, UsageStore, UsageTotal,
 };
+pub use usage_hour::{HourDifference, HourSums, UsageHourStore};
 pub use webhook::{Delivery, DeliveryClaim, DeliveryOutcome, DeliveryState, LeasedDelivery, WebhookStore};
 
 /// Result of every storage method.
@@ -126,6 +128,8 @@ pub struct Storage {
     pub top_ups: Arc<dyn TopUpStore>,
     /// Usage rows: one for each settled call.
     pub usage: Arc<dyn UsageStore>,
+    /// Sums of usage rows by hour.
+    pub usage_hours: Arc<dyn UsageHourStore>,
     /// Sums and pages of the ledger.
     pub reports: Arc<dyn ReportStore>,
     /// Administrators: users of the admin API.

@@ -41,6 +41,7 @@ mod top_up;
 mod transfer;
 mod unsettled;
 mod usage;
+mod usage_hour;
 mod webhook;
 
 use std::fmt;
@@ -139,6 +140,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         notices: Arc::new(notice::Notices(pool.clone())),
         top_ups: Arc::new(top_up::TopUps(pool.clone())),
         usage: Arc::new(usage::UsageRows(node.clone())),
+        usage_hours: Arc::new(usage_hour::UsageHours(node.clone())),
         reports: Arc::new(report::Reports(node.clone())),
         admins: Arc::new(admin::Admins(pool.clone())),
         audit_log: Arc::new(audit_log::AuditRows(pool.clone())),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
+use sqlx::{Connection, PgConnection};
 use tollgate_storage::usage::hold_ids;
 use tollgate_storage::{
     CallPage, OutcomeFilter, Result, SeriesGroup, SeriesPoint, SeriesQuery, UsageFilter, UsageGroup,
@@ -14,7 +15,7 @@ use tollgate_storage::{
 use tollgate_types::{AccountId, HoldId, KeyId, MemberId, RequestId, Timestamp};
 
 use super::Node;
-use super::error::corrupt;
+use super::error::{corrupt, while_running};
 use super::pool::Statement;
 use super::rows;
 use crate::parts::{self, PartColumns};
@@ -22,7 +23,7 @@ use crate::rows::{
     CallScan, KEYS_LAST_USED, QuantityColumns, SCAN_END, UsageColumns, canonical_model, last_use_from,
     test_clock_from,
 };
-use crate::usage_series::{SeriesColumns, points};
+use crate::usage_series::{MARK, SeriesColumns, TimeRange, points, split};
 
 pub(super) struct UsageRows(pub(super) Arc<Node>);
 
@@ -87,11 +88,10 @@ const CALLS: &str = filtered!(
     "AND id >= $13 AND id <= $14 ORDER BY id DESC LIMIT $15"
 );
 
-/// Columns with the number and the sums of usage rows. Sums saturate.
+/// Columns with sums of usage rows or hours. Sums saturate.
 macro_rules! sums {
     () => {
-        "count(*) AS requests,
-        LEAST(sum(charge), 9223372036854775807)::bigint AS charge,
+        "LEAST(sum(charge), 9223372036854775807)::bigint AS charge,
         LEAST(sum(input), 9223372036854775807)::bigint AS input,
         LEAST(sum(cache_read), 9223372036854775807)::bigint AS cache_read,
         LEAST(sum(cache_write), 9223372036854775807)::bigint AS cache_write,
@@ -125,7 +125,8 @@ const TOTALS: &str = filtered!(
             WHEN 'endpoint' THEN endpoint
             ELSE ''
         END COLLATE \"C\" AS group_name,
-",
+        count(*) AS requests,
+        ",
         sums!(),
         "
     FROM usage_row"
@@ -133,23 +134,52 @@ const TOTALS: &str = filtered!(
     "GROUP BY group_name ORDER BY group_name"
 );
 
-/// Sums by span and group. `$7` is the length of the spans, `$6` the grouping.
-const SERIES: &str = concat!(
-    "SELECT created_at / $7 * $7 AS start,
-        CASE $6
-            WHEN 'model' THEN ",
-    canonical_model!("usage_row"),
-    "
-            WHEN 'key' THEN COALESCE(encode(key_id, 'hex'), '')
-            WHEN 'member' THEN COALESCE(encode(member_id, 'hex'), '')
-            WHEN 'endpoint' THEN endpoint
-            ELSE ''
-        END AS group_name,
-        ",
-    sums!(),
-    " FROM usage_row
-    WHERE account_id = $1 AND created_at >= $2 AND created_at < $3 AND id >= $4 AND id <= $5
-    GROUP BY 1, 2"
+/// Sums by span and group of a column of times. `$2` and `$3` are the range, `$4` is the length of
+/// the spans, `$5` the grouping.
+macro_rules! spans {
+    ($time:literal, $model:expr, $requests:literal, $from:literal) => {
+        concat!(
+            "SELECT ",
+            $time,
+            " / $4 * $4 AS start,
+                CASE $5
+                    WHEN 'model' THEN ",
+            $model,
+            "
+                    WHEN 'key' THEN COALESCE(encode(key_id, 'hex'), '')
+                    WHEN 'member' THEN COALESCE(encode(member_id, 'hex'), '')
+                    WHEN 'endpoint' THEN endpoint
+                    ELSE ''
+                END AS group_name,
+                ",
+            $requests,
+            " AS requests,
+                ",
+            sums!(),
+            " FROM ",
+            $from,
+            " WHERE account_id = $1 AND ",
+            $time,
+            " >= $2 AND ",
+            $time,
+            " < $3"
+        )
+    };
+}
+
+const SERIES_OF_ROWS: &str = concat!(
+    spans!(
+        "created_at",
+        canonical_model!("usage_row"),
+        "count(*)",
+        "usage_row"
+    ),
+    " AND id >= $6 AND id <= $7 GROUP BY 1, 2"
+);
+
+const SERIES_OF_HOURS: &str = concat!(
+    spans!("hour", "model", "sum(requests)::bigint", "usage_hour"),
+    " GROUP BY 1, 2"
 );
 
 #[async_trait]
@@ -233,18 +263,9 @@ impl UsageStore for UsageRows {
 
     async fn series(&self, account: AccountId, query: SeriesQuery) -> Result<Vec<SeriesPoint>> {
         let test_clock = self.test_clock(account).await?;
-        let ids = hold_ids(Some(query.from), Some(query.to), test_clock);
-        let statement = sqlx::query(SERIES)
-            .bind(account.as_u128().to_be_bytes())
-            .bind(query.from.as_micros())
-            .bind(query.to.as_micros())
-            .bind(ids.start().as_u128().to_be_bytes())
-            .bind(ids.end().as_u128().to_be_bytes())
-            .bind(series_group(query.by))
-            .bind(query.step.micros());
-        let found = self.0.settled(Some(account)).await.all(statement).await?;
-        let sums = found.iter().map(rows::whole::<SeriesColumns, _>);
-        Ok(points(sums.collect::<Result<_>>()?, query.by))
+        let pool = self.0.settled(Some(account)).await;
+        pool.call(move |connection| Box::pin(in_snapshot(connection, account, query, test_clock)))
+            .await?
     }
 
     async fn last_used(&self, account: AccountId) -> Result<BTreeMap<KeyId, Timestamp>> {
@@ -267,6 +288,61 @@ impl UsageRows {
             None => Ok(None),
         }
     }
+}
+
+async fn in_snapshot(
+    connection: &mut PgConnection,
+    account: AccountId,
+    query: SeriesQuery,
+    test_clock: Option<Duration>,
+) -> sqlx::Result<Result<Vec<SeriesPoint>>> {
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+    let mut transaction = connection.begin_with(begin).await?;
+    let points = series(&mut transaction, account, query, test_clock).await;
+    transaction.rollback().await?;
+    Ok(points)
+}
+
+async fn series(
+    connection: &mut PgConnection,
+    account: AccountId,
+    query: SeriesQuery,
+    test_clock: Option<Duration>,
+) -> Result<Vec<SeriesPoint>> {
+    let mark = sqlx::query_scalar(MARK).bind(account.as_u128().to_be_bytes());
+    let mark = mark.fetch_optional(&mut *connection).await;
+    let (summed, rest) = split(query, mark.map_err(while_running)?);
+    let summed = summed.map(|range| spans(SERIES_OF_HOURS, account, query, range));
+    let rest = rest.into_iter().map(|(from, to)| {
+        let times = [from, to].map(Timestamp::from_micros);
+        let ids = hold_ids(Some(times[0]), Some(times[1]), test_clock);
+        spans(SERIES_OF_ROWS, account, query, (from, to))
+            .bind(ids.start().as_u128().to_be_bytes())
+            .bind(ids.end().as_u128().to_be_bytes())
+    });
+    let mut sums = Vec::new();
+    for statement in rest.chain(summed) {
+        let found = statement.fetch_all(&mut *connection).await;
+        for row in &found.map_err(while_running)? {
+            sums.push(rows::whole::<SeriesColumns, _>(row)?);
+        }
+    }
+    Ok(points(sums, query.by))
+}
+
+/// Binds the first parameters of a statement that sums by span and group.
+fn spans(
+    statement: &'static str,
+    account: AccountId,
+    query: SeriesQuery,
+    (from, to): TimeRange,
+) -> Statement {
+    sqlx::query(statement)
+        .bind(account.as_u128().to_be_bytes())
+        .bind(from)
+        .bind(to)
+        .bind(query.step.micros())
+        .bind(series_group(query.by))
 }
 
 const fn series_group(by: Option<SeriesGroup>) -> &'static str {

@@ -47,6 +47,7 @@ mod subscription;
 mod top_up;
 mod transfer;
 mod usage;
+mod usage_hour;
 mod webhook;
 mod write_task;
 mod writer;
@@ -141,6 +142,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         notices: Arc::new(engine.clone()),
         top_ups: Arc::new(engine.clone()),
         usage: Arc::new(engine.clone()),
+        usage_hours: Arc::new(engine.clone()),
         reports: Arc::new(engine.clone()),
         admins: Arc::new(engine.clone()),
         audit_log: Arc::new(engine.clone()),

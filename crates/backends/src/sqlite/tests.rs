@@ -6,8 +6,9 @@ use std::sync::Arc;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row, SqlSafeStr};
 use tollgate_storage::{
-    Account, AccountState, AccountStore, Balance, Engine, Grant, HoldOutcome, LedgerStore, Limits, LotTerms,
-    NewHold, OutcomeFilter, SeriesGroup, StorageErrorKind, UsageFilter,
+    Account, AccountState, AccountStore, Balance, Engine, Grant, HoldOutcome, HourDifference, HourSums,
+    LedgerStore, Limits, LotTerms, NewHold, OutcomeFilter, SeriesGroup, StorageErrorKind, UsageFilter,
+    UsageHourStore,
 };
 use tollgate_types::clock::SystemClock;
 use tollgate_types::id::TransferId;
@@ -18,7 +19,7 @@ use super::statements::BatchWriter;
 use super::{
     Sqlite, SqliteConfig, account, admin, audit, audit_log, chain, chat, idempotency, job, key, ledger, lot,
     media, member, notice, person, price, recover, refund, report, response, session, subscription, usage,
-    webhook,
+    usage_hour, webhook,
 };
 use crate::rows::{KEYS_LAST_USED, SCAN_END};
 
@@ -76,6 +77,8 @@ fn statements() -> Vec<Arc<str>> {
         crate::provider_subscriptions::STATEMENTS,
         crate::top_ups::STATEMENTS,
         usage::STATEMENTS,
+        usage_hour::STATEMENTS,
+        crate::usage_hours::STATEMENTS,
         webhook::STATEMENTS,
         crate::webhooks::STATEMENTS,
     ];
@@ -167,8 +170,12 @@ fn calls_are_read_from_the_primary_key() {
     ];
     let mut statements = vec![SCAN_END.to_owned()];
     statements.extend(filters.map(usage::calls_statement));
-    let groups = [SeriesGroup::Model, SeriesGroup::Key];
-    statements.extend(groups.map(|by| usage::series_statement(Some(by))));
+    let mut hours = Vec::new();
+    for by in [SeriesGroup::Model, SeriesGroup::Key] {
+        let [of_rows, of_hours] = usage::series_statements(Some(by));
+        statements.push(of_rows);
+        hours.push(of_hours);
+    }
     block_on(async {
         let mut connection = schema().await;
         for statement in statements {
@@ -179,6 +186,13 @@ fn calls_are_read_from_the_primary_key() {
             assert_eq!(steps[0], expected, "{statement}");
             let sorts = steps.iter().any(|step| step == "USE TEMP B-TREE FOR ORDER BY");
             assert!(!sorts, "{steps:?}");
+        }
+        for statement in hours {
+            let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+            let plan = sqlx::query(explain).fetch_all(&mut connection).await.unwrap();
+            let step: String = plan[0].get("detail");
+            let expected = "SEARCH usage_hour USING PRIMARY KEY (account_id=? AND hour>? AND hour<?)";
+            assert_eq!(step, expected, "{statement}");
         }
     });
 }
@@ -344,6 +358,37 @@ async fn engine_with_a_hold(directory: &Path) -> Sqlite {
     engine.grant(grant).await.unwrap();
     engine.hold(hold(1)).await.unwrap();
     engine
+}
+
+/// A changed usage hour is found.
+#[tokio::test]
+async fn changed_usage_hours_are_found() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let engine = engine_with_a_hold(directory.path()).await;
+    let account = AccountId::from_u128(1);
+    let settlement =
+        crate::journal::record::crashed((account, HoldId::from_u128(1)), Timestamp::from_micros(0));
+    assert!(engine.settle(settlement).await.unwrap().first);
+    let now = Timestamp::from_micros(3 * 3_600_000_000);
+    assert!(!engine.advance(account, now).await.unwrap());
+    assert_eq!(engine.differences().await.unwrap(), []);
+    let change = "UPDATE usage_hour SET requests = 2, charge = 3";
+    let changed = engine.write(
+        move |connection| Box::pin(async move { Ok(connection.execute(change).await.is_ok()) }),
+        |is_changed| is_changed,
+    );
+    assert!(changed.await.unwrap());
+    let sums = |requests, nanos| HourSums {
+        requests,
+        charge: Credits::from_nanos(nanos),
+    };
+    let expected = HourDifference {
+        account,
+        hours: sums(2, 3),
+        rows: sums(1, 0),
+    };
+    assert_eq!(engine.differences().await.unwrap(), [expected]);
+    engine.close().await.unwrap();
 }
 
 /// A hold or settlement that cannot be written to the journal does not change the balances.

@@ -14,13 +14,14 @@ use tollgate_storage::{
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, KeyId, MemberId, RequestId, Timestamp};
 
+use super::writer::execute;
 use super::{Sqlite, account};
 use crate::parts::{self, PartColumns};
 use crate::rows::{
     CallScan, KEYS_LAST_USED, QuantityColumns, SCAN_END, UsageColumns, canonical_model, id_bytes, id_from,
     last_use_from, quantity_from, storage_error,
 };
-use crate::usage_series::{SeriesColumns, points};
+use crate::usage_series::{MARK, SeriesColumns, TimeRange, points, split};
 
 /// Expands to the columns of [`UsageColumns`], for a SELECT from `usage_row`.
 macro_rules! usage_columns {
@@ -49,7 +50,7 @@ const OF_REQUEST: &str = concat!(
     usage_columns!(),
     " FROM account CROSS JOIN usage_row WHERE usage_row.account_id = account.id AND usage_row.id = $1"
 );
-const SUMS: &str = "COUNT(*) AS requests, SUM(charge) AS charge, SUM(input) AS input, SUM(cache_read) AS cache_read, \
+const SUMS: &str = "SUM(charge) AS charge, SUM(input) AS input, SUM(cache_read) AS cache_read, \
     SUM(cache_write) AS cache_write, SUM(input_audio) AS input_audio, SUM(output) AS output, \
     SUM(reasoning) AS reasoning, SUM(output_audio) AS output_audio, SUM(cache_write_1h) AS cache_write_1h, \
     SUM(image) AS image, SUM(video) AS video, SUM(audio) AS audio, SUM(characters) AS characters";
@@ -98,8 +99,15 @@ impl UsageStore for Sqlite {
 
     async fn series(&self, account: AccountId, query: SeriesQuery) -> Result<Vec<SeriesPoint>> {
         self.flush_resolved().await?;
-        self.read(move |connection| Box::pin(series(connection, account, query)))
-            .await
+        let read = self.read(move |connection| {
+            Box::pin(async move {
+                execute(connection, "BEGIN").await?;
+                let points = series(connection, account, query).await;
+                execute(connection, "COMMIT").await?;
+                points
+            })
+        });
+        read.await
     }
 
     async fn last_used(&self, account: AccountId) -> Result<BTreeMap<KeyId, Timestamp>> {
@@ -231,7 +239,10 @@ async fn totals(
         UsageGroup::Endpoint => "endpoint",
     };
     let mut query = QueryBuilder::<Db>::new("SELECT ");
-    query.push(by).push(" AS by_group, ").push(SUMS);
+    query
+        .push(by)
+        .push(" AS by_group, COUNT(*) AS requests, ")
+        .push(SUMS);
     push_filter(&mut query, account, filter);
     query.push(" GROUP BY by_group ORDER BY by_group");
     let rows = query.build().fetch_all(connection).await.map_err(storage_error)?;
@@ -244,35 +255,41 @@ async fn series(
     series: SeriesQuery,
 ) -> Result<Vec<SeriesPoint>> {
     let test_clock = test_clock(connection, account).await?;
-    let mut query = series_query(account, series, test_clock);
-    let rows: Vec<SeriesColumns> = query
-        .build_query_as()
-        .fetch_all(connection)
+    let mark: Option<i64> = sqlx::query_scalar(MARK)
+        .bind(id_bytes(account.as_u128()))
+        .fetch_optional(&mut *connection)
         .await
         .map_err(storage_error)?;
-    let sums = rows.into_iter().map(TryInto::try_into).collect::<Result<_>>()?;
+    let (summed, rest) = split(series, mark);
+    let rest = rest
+        .into_iter()
+        .map(|range| rows_query(account, series, range, test_clock));
+    let summed = summed.map(|range| hours_query(account, series, range));
+    let mut sums = Vec::new();
+    for mut query in rest.chain(summed) {
+        let rows: Vec<SeriesColumns> = query
+            .build_query_as()
+            .fetch_all(&mut *connection)
+            .await
+            .map_err(storage_error)?;
+        for row in rows {
+            sums.push(row.try_into()?);
+        }
+    }
     Ok(points(sums, series.by))
 }
 
-fn series_query(account: AccountId, series: SeriesQuery, test_clock: Option<Duration>) -> QueryBuilder<Db> {
-    let by = match series.by {
-        Some(SeriesGroup::Model) => CANONICAL_MODEL,
-        Some(SeriesGroup::Key) => "lower(hex(key_id))",
-        Some(SeriesGroup::Member) => "lower(hex(member_id))",
-        Some(SeriesGroup::Endpoint) => "endpoint",
-        None => "''",
-    };
-    let step = series.step.micros();
-    let mut query = QueryBuilder::new("SELECT created_at / ");
-    query.push_bind(step).push(" * ").push_bind(step);
-    query
-        .push(" AS start, ")
-        .push(by)
-        .push(" AS group_name, ")
-        .push(SUMS);
+/// Returns the query of the usage rows in a range.
+fn rows_query(
+    account: AccountId,
+    series: SeriesQuery,
+    (from, to): TimeRange,
+    test_clock: Option<Duration>,
+) -> QueryBuilder<Db> {
+    let mut query = spans_query("created_at", "COUNT(*)", series);
     let filter = UsageFilter {
-        from: Some(series.from),
-        to: Some(series.to),
+        from: Some(Timestamp::from_micros(from)),
+        to: Some(Timestamp::from_micros(to)),
         ..UsageFilter::default()
     };
     let ids = hold_ids(filter.from, filter.to, test_clock);
@@ -282,6 +299,38 @@ fn series_query(account: AccountId, series: SeriesQuery, test_clock: Option<Dura
         .push_bind(id_bytes(ids.start().as_u128()));
     query.push(" AND id <= ").push_bind(id_bytes(ids.end().as_u128()));
     query.push(" GROUP BY 1, 2");
+    query
+}
+
+/// Returns the query of the usage hours in a range.
+fn hours_query(account: AccountId, series: SeriesQuery, (from, to): TimeRange) -> QueryBuilder<Db> {
+    let mut query = spans_query("hour", "SUM(requests)", series);
+    query
+        .push(" FROM usage_hour WHERE account_id = ")
+        .push_bind(id_bytes(account.as_u128()));
+    query.push(" AND hour >= ").push_bind(from);
+    query.push(" AND hour < ").push_bind(to);
+    query.push(" GROUP BY 1, 2");
+    query
+}
+
+/// Starts a query of sums by span and group. `time` is the column of the span, `requests` the
+/// number of rows.
+fn spans_query(time: &'static str, requests: &'static str, series: SeriesQuery) -> QueryBuilder<Db> {
+    let by = match (series.by, time) {
+        (Some(SeriesGroup::Model), "hour") => "model",
+        (Some(SeriesGroup::Model), _) => CANONICAL_MODEL,
+        (Some(SeriesGroup::Key), _) => "lower(hex(key_id))",
+        (Some(SeriesGroup::Member), _) => "lower(hex(member_id))",
+        (Some(SeriesGroup::Endpoint), _) => "endpoint",
+        (None, _) => "''",
+    };
+    let step = series.step.micros();
+    let mut query = QueryBuilder::new("SELECT ");
+    query.push(time).push(" / ").push_bind(step);
+    query.push(" * ").push_bind(step);
+    query.push(" AS start, ").push(by).push(" AS group_name, ");
+    query.push(requests).push(" AS requests, ").push(SUMS);
     query
 }
 
@@ -381,17 +430,21 @@ pub(super) fn calls_statement(filter: UsageFilter) -> String {
     query.sql().as_str().to_owned()
 }
 
-/// Returns the text of the statement that sums rows by span and group.
+/// Returns the texts of the statements that sum rows and hours by span and group.
 #[cfg(test)]
-pub(super) fn series_statement(by: Option<SeriesGroup>) -> String {
+pub(super) fn series_statements(by: Option<SeriesGroup>) -> [String; 2] {
     let series = SeriesQuery {
         from: Timestamp::from_micros(0),
         to: Timestamp::from_micros(1),
         step: tollgate_storage::SeriesStep::Hour,
         by,
     };
-    let query = series_query(AccountId::from_u128(1), series, None);
-    query.sql().as_str().to_owned()
+    let account = AccountId::from_u128(1);
+    let queries = [
+        rows_query(account, series, (0, 1), None),
+        hours_query(account, series, (0, 1)),
+    ];
+    queries.map(|query| query.sql().as_str().to_owned())
 }
 
 /// Statements of this module that are not built at run time.

@@ -13,7 +13,7 @@ use tollgate_types::{Clock, Credits};
 
 use crate::database::TestDatabase;
 use crate::lease::{dir, lasting, node};
-use crate::nodes::{ACCOUNT, one_account, settlement};
+use crate::nodes::{ACCOUNT, NOW, one_account, settlement};
 
 const NODES: usize = 3;
 /// Number of concurrent callers on each node. A caller makes one call after another.
@@ -32,6 +32,31 @@ fn bench_one_account_without_leases() {
 fn bench_one_account_with_leases() {
     measure(true);
 }
+
+#[test]
+#[ignore = "a measurement"]
+fn bench_a_million_calls() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let storage = one_account(&database, BALANCE).await;
+        database.execute(MILLION_CALLS).await;
+        crate::measure_usage::measure(&storage, ACCOUNT, NOW).await;
+    });
+}
+
+/// Inserts a million calls in 90 days, of 5 models, 4 keys and 2 endpoints.
+const MILLION_CALLS: &str = "INSERT INTO price_version (version, model, prices, created_at)
+        SELECT n, 'maker/' || n, '{}', 0 FROM generate_series(0, 4) AS n;
+    INSERT INTO usage_row (account_id, id, key_id, request_id, endpoint, model, provider, price_version, held, charge,
+        overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, outcome, estimated,
+        created_at, ended_at)
+    SELECT account.id, decode(lpad(to_hex(at / 1000), 12, '0') || lpad(to_hex(n), 20, '0'), 'hex'),
+        decode(lpad(to_hex(n % 4 + 1), 32, '0'), 'hex'), decode(lpad(to_hex(n), 32, '0'), 'hex'),
+        CASE n / 20 % 2 WHEN 0 THEN '/v1/messages' ELSE '/v1/chat/completions' END,
+        'alias', 'provider/model', n % 5, 1000, n % 1000, 0, n % 10000, 7, 0, 0, n % 3000, 0, 0,
+        CASE n % 50 WHEN 0 THEN 'timeout' ELSE 'ok' END, 0, at, at + 2000000
+    FROM account, (SELECT n, 1795181400000000 + n::bigint * 7776000 AS at FROM generate_series(0, 999999) AS n) AS calls;
+    ANALYZE usage_row";
 
 #[expect(clippy::print_stdout, reason = "the figures are the result")]
 fn measure(leases: bool) {

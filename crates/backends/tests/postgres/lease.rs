@@ -7,16 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use sqlx::Connection;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tollgate_backends::postgres::{self, LeaseConfig, PostgresConfig};
 use tollgate_storage::audit::{Leg, TransferSubject};
 use tollgate_storage::conformance::LedgerSnapshot;
 use tollgate_storage::{
-    Balance, Cadence, HoldOutcome, LedgerAccount, NewHold, NewSubscription, Payer, Payment, Product, Storage,
+    Balance, Cadence, HoldOutcome, LedgerAccount, NewHold, NewSubscription, Payer, Payment, Product,
+    SeriesQuery, SeriesStep, Storage,
 };
 use tollgate_testkit::postgres::PostgresServer;
 use tollgate_types::clock::SystemClock;
+use tollgate_types::id::min_id;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{Clock, Credits, HoldId, SubscriptionId, Timestamp};
 
@@ -25,16 +28,13 @@ use crate::nodes::{ACCOUNT, NOW, hold, one_account, settlement};
 
 /// Opens a node with leases, whose journal is in this directory.
 pub async fn node(database: &TestDatabase, dir: &TempDir) -> Storage {
-    node_with(database.config(), dir).await
+    node_with(database.config(), dir, Duration::from_secs(600)).await
 }
 
-async fn node_with(mut config: PostgresConfig, dir: &TempDir) -> Storage {
+/// Opens a node whose calls last at most `longest`.
+async fn node_with(mut config: PostgresConfig, dir: &TempDir, longest: Duration) -> Storage {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    config.leases = Some(LeaseConfig::new(
-        dir.path().join("leases"),
-        Duration::from_secs(600),
-        clock,
-    ));
+    config.leases = Some(LeaseConfig::new(dir.path().join("leases"), longest, clock));
     postgres::open(config).await.unwrap()
 }
 
@@ -161,7 +161,9 @@ fn fifty_nodes_spend_the_last_credit_and_no_more() {
             max_connections: 2,
             ..database.config()
         };
-        let nodes = homes.iter().map(|home| node_with(few.clone(), home));
+        let nodes = homes
+            .iter()
+            .map(|home| node_with(few.clone(), home, Duration::from_secs(600)));
         let nodes: Vec<Storage> = join_all(nodes).await;
         let workers = nodes.iter().enumerate().map(|(place, node)| spend(place, node));
         let charged: i64 = join_all(workers).await.into_iter().sum();
@@ -387,6 +389,79 @@ fn late_reports_are_the_operators_loss() {
             (row.held.nanos(), row.charge.nanos(), row.overrun.nanos()),
             (0, 0, 30)
         );
+    });
+}
+
+/// A call that is reported after its lease was closed is in the sums of usage, although its hour
+/// was summed before.
+#[test]
+fn late_reports_are_summed() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let other = one_account(&database, 1_000_000).await;
+        let home = dir();
+        let node = node(&database, &home).await;
+        let mut late = make_busy(&node, min_id(NOW)).await;
+        loop {
+            let held = node.ledger.hold(lasting(late, 10)).await.unwrap();
+            assert!(matches!(held, HoldOutcome::Held { .. }));
+            if LedgerSnapshot::read(&node).await.of(ACCOUNT).holds.is_empty() {
+                break; // The hold is only in the lease.
+            }
+            node.ledger.settle(settlement(late, 3)).await.unwrap();
+            late += 1;
+        }
+        let now = SystemClock::default().now();
+        let calls = async || {
+            while other.usage_hours.advance(ACCOUNT, now).await.unwrap() {}
+            assert_eq!(other.usage_hours.differences().await.unwrap(), []);
+            let query = SeriesQuery {
+                from: NOW.minus(Duration::from_hours(1)),
+                to: now,
+                step: SeriesStep::Day,
+                by: None,
+            };
+            let series = other.usage.series(ACCOUNT, query).await.unwrap();
+            series.iter().map(|point| point.requests).sum::<u64>()
+        };
+        let before = calls().await;
+        database.execute("UPDATE lease SET reclaim_at = 0").await;
+        other.ledger.sweep(NOW, 100).await.unwrap();
+        let behind = async || other.usage_hours.accounts_behind(now, None, 10).await.unwrap();
+        assert_eq!(calls().await, before);
+        assert_eq!(behind().await, []);
+        node.ledger.settle(settlement(late, 3)).await.unwrap();
+        node.engine.close().await.unwrap();
+        assert_eq!(behind().await, [ACCOUNT]);
+        assert_eq!(calls().await, before + 1);
+        assert_eq!(behind().await, []);
+    });
+}
+
+/// The mark of usage hours stays before the longest calls of a lease.
+#[test]
+fn leases_stop_the_mark_of_usage_hours() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let other = one_account(&database, 1_000_000).await;
+        let home = dir();
+        let longest = Duration::from_hours(20);
+        let node = node_with(database.config(), &home, longest).await;
+        let open = make_busy(&node, min_id(NOW)).await;
+        node.ledger.hold(lasting(open, 10)).await.unwrap();
+        let now = SystemClock::default().now();
+        let mark = async || {
+            while other.usage_hours.advance(ACCOUNT, now).await.unwrap() {}
+            let mut connection = sqlx::PgConnection::connect(&database.url()).await.unwrap();
+            let mark = sqlx::query_scalar("SELECT until FROM usage_hour_mark");
+            let mark: i64 = mark.fetch_one(&mut connection).await.unwrap();
+            Timestamp::from_micros(mark)
+        };
+        assert!(mark().await <= now.minus(longest));
+        node.ledger.settle(settlement(open, 3)).await.unwrap();
+        node.engine.close().await.unwrap();
+        assert!(mark().await > now.minus(longest));
+        assert_eq!(other.usage_hours.differences().await.unwrap(), []);
     });
 }
 

@@ -11,8 +11,8 @@ use tollgate_backends::postgres;
 use tollgate_storage::conformance::LedgerSnapshot;
 use tollgate_storage::refund::refund_id;
 use tollgate_storage::{
-    Account, AccountState, Balance, ChatSave, ChatSaveOutcome, Grant, HoldOutcome, Limits, LotTerms, NewHold,
-    NewRefund, RefundOutcome, Settlement, Storage, latest_expiry,
+    Account, AccountState, Balance, ChatSave, ChatSaveOutcome, Grant, HoldOutcome, HourDifference, HourSums,
+    Limits, LotTerms, NewHold, NewRefund, RefundOutcome, Settlement, Storage, latest_expiry,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
@@ -225,6 +225,33 @@ fn nodes_do_not_deadlock() {
         });
         join_all(calls).await;
         assert_eq!(LedgerSnapshot::read(&one).await.of(ACCOUNT).usage.len(), 64);
+    });
+}
+
+/// A changed usage hour is found.
+#[test]
+fn changed_usage_hours_are_found() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let storage = one_account(&database, 100).await;
+        storage.ledger.hold(hold(1, 10)).await.unwrap();
+        storage.ledger.settle(settlement(1, 7)).await.unwrap();
+        let now = NOW.plus(Duration::from_hours(3));
+        assert!(!storage.usage_hours.advance(ACCOUNT, now).await.unwrap());
+        assert_eq!(storage.usage_hours.differences().await.unwrap(), []);
+        database
+            .execute("UPDATE usage_hour SET charge = charge + 1")
+            .await;
+        let sums = |nanos| HourSums {
+            requests: 1,
+            charge: Credits::from_nanos(nanos),
+        };
+        let expected = HourDifference {
+            account: ACCOUNT,
+            hours: sums(8),
+            rows: sums(7),
+        };
+        assert_eq!(storage.usage_hours.differences().await.unwrap(), [expected]);
     });
 }
 

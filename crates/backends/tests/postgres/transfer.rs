@@ -106,6 +106,11 @@ const EDGES: &str = r#"
         9223372036854775807, x'01ff', -1, 7);
     INSERT INTO chat_turn (account_id, chat_id, ordinal, body, bytes, request_ids)
         VALUES (x'ff000000000000000000000000000000', x'01', 0, x'00ff', 4294967295, x'');
+    INSERT INTO usage_hour (account_id, hour, model, key_id, member_id, endpoint, requests, charge, input, cache_read,
+        cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, image, video, audio, characters) VALUES
+        (x'ff000000000000000000000000000000', 0, 'é', x'', x'', '', 1, 9223372036854775807, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
+        11, 12), (x'ff000000000000000000000000000000', 0, 'é', x'', x'01', '', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    INSERT INTO usage_hour_mark (account_id, until) VALUES (x'ff000000000000000000000000000000', 3600000000);
     INSERT INTO sign_in_failure (digest, failures, began_at, ends_at) VALUES (x'01ff', 9223372036854775807, 0, -1);
     INSERT INTO audit_log (id, at, actor, role, action, object, outcome, member_id)
         VALUES (x'01', 0, '', '', '', '', 'done', x'02'), (x'02', 0, '', '', '', '', 'done', NULL)"#;
@@ -135,6 +140,8 @@ fn values_round_trip_unchanged() {
             ("sign_in_link", "expires_at", (3, 1)),
             ("sign_in_failure", "failures", (1, i128::from(i64::MAX))),
             ("chat", "bytes", (2, i128::from(i64::MAX))),
+            ("usage_hour", "charge", (2, i128::from(i64::MAX))),
+            ("usage_hour_mark", "until", (1, 3_600_000_000)),
             ("chat_turn", "bytes", (1, i128::from(u32::MAX))),
             ("member", "created_at", (2, 0)),
             ("audit_log", "at", (2, 0)),

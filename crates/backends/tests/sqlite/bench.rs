@@ -10,7 +10,7 @@ use tollgate_types::clock::SystemClock;
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Clock, HoldId, RequestId};
 
-use crate::samples::{Directory, account, funded, hold, settlement};
+use crate::samples::{Directory, START, account, funded, hold, settlement};
 
 const ROUNDS: u64 = 10;
 const PAIRS_PER_ROUND: u64 = 40_000;
@@ -38,6 +38,42 @@ fn bench_200_accounts() {
 fn bench_5000_accounts() {
     measure(5000, 256);
 }
+
+#[test]
+#[ignore = "it measures"]
+fn bench_a_million_calls() {
+    let directory = Directory::new();
+    crate::samples::block_on(async {
+        let path = directory.path();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let storage = open(SqliteConfig::new(&path.0, clock.clone())).await.unwrap();
+        funded(&storage, 1, 1_000).await;
+        storage.engine.close().await.unwrap();
+        path.change(PRICES).await;
+        path.change(MILLION_CALLS).await;
+        let storage = open(SqliteConfig::new(&path.0, clock)).await.unwrap();
+        crate::measure_usage::measure(&storage, account(1), START).await;
+        storage.engine.close().await.unwrap();
+    });
+}
+
+const PRICES: &str =
+    "INSERT INTO price_version (version, model, prices, created_at) VALUES (0, 'maker/a', '{}', 0),
+    (1, 'maker/b', '{}', 0), (2, 'maker/c', '{}', 0), (3, 'maker/d', '{}', 0), (4, 'maker/e', '{}', 0)";
+
+/// Inserts a million calls in 90 days, of 5 models, 4 keys and 2 endpoints.
+const MILLION_CALLS: &str = "WITH RECURSIVE calls (n, at) AS (
+        VALUES (0, 1795181400000000)
+        UNION ALL SELECT n + 1, at + 7776000 FROM calls WHERE n < 999999
+    )
+    INSERT INTO usage_row (account_id, id, key_id, request_id, endpoint, model, provider, price_version, held, charge,
+        overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, outcome, estimated,
+        created_at, ended_at)
+    SELECT account.id, unhex(printf('%012x', at / 1000) || printf('%020x', n)), unhex(printf('%032x', n % 4 + 1)),
+        unhex(printf('%032x', n)), CASE n / 20 % 2 WHEN 0 THEN '/v1/messages' ELSE '/v1/chat/completions' END,
+        'alias', 'provider/model', n % 5, 1000, n % 1000, 0, n % 10000, 7, 0, 0, n % 3000, 0, 0,
+        CASE n % 50 WHEN 0 THEN 'timeout' ELSE 'ok' END, 0, at, at + 2000000
+    FROM calls, account";
 
 /// Holds and settles on one thread, with `open_calls` calls open at a time. Prints per call: the
 /// time to the reply, the time to the database, and the processor time of all threads.

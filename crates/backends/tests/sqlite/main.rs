@@ -13,6 +13,8 @@ mod crash;
 mod directory;
 mod faults;
 mod killed;
+#[path = "../measure/usage.rs"]
+mod measure_usage;
 mod oracle;
 mod properties;
 mod samples;

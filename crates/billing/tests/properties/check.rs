@@ -1,13 +1,17 @@
 //! The ledger check finds each kind of falsification.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use tollgate_billing::{AuditReport, CheckReport, Scope, audit_ledger, check_ledger};
+use async_trait::async_trait;
+use tollgate_billing::usage_hours::sum_usage_hours;
+use tollgate_billing::{AuditReport, CheckReport, Scope, audit_ledger, check_ledger, check_usage_hours};
 use tollgate_storage::audit::{Leg, TransferRow, TransferSubject};
 use tollgate_storage::{
-    Grant, LedgerAccount, LedgerStore, LotTerms, NewHold, Refund, Settlement, UsagePart, UsageRow,
+    Grant, HourDifference, HourSums, LedgerAccount, LedgerStore, LotTerms, NewHold, Refund, Settlement,
+    StorageError, UsageHourStore, UsagePart, UsageRow,
 };
+use tollgate_types::clock::{Clock, ManualClock};
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, RequestId, Timestamp, Unit, Usage};
@@ -85,6 +89,73 @@ fn valid() -> Pages {
 
 fn check(pages: &Pages, reprice: bool) -> CheckReport {
     ready(check_ledger(&TestLedger::from(pages.clone()), reprice)).unwrap()
+}
+
+/// Usage hours of two accounts, of which the second is two steps behind.
+#[derive(Default)]
+struct Hours {
+    differences: Vec<HourDifference>,
+    steps: Mutex<Vec<(AccountId, Timestamp)>>,
+}
+
+#[async_trait]
+impl UsageHourStore for Hours {
+    async fn accounts_behind(
+        &self,
+        _: Timestamp,
+        after: Option<AccountId>,
+        _: u32,
+    ) -> Result<Vec<AccountId>, StorageError> {
+        let accounts = [1, 2].map(AccountId::from_u128).into_iter();
+        let next = accounts.filter(|account| Some(*account) > after).take(1);
+        Ok(next.collect())
+    }
+
+    async fn advance(&self, account: AccountId, now: Timestamp) -> Result<bool, StorageError> {
+        let mut steps = self.steps.lock().unwrap();
+        steps.push((account, now));
+        Ok(steps.len() == 2)
+    }
+
+    async fn differences(&self) -> Result<Vec<HourDifference>, StorageError> {
+        Ok(self.differences.clone())
+    }
+}
+
+/// A difference between usage hours and rows is a fault, in addition to those of the ledger.
+#[test]
+fn usage_hours_equal_their_rows() {
+    let mut report = check(&valid(), true);
+    ready(check_usage_hours(&Hours::default(), &mut report)).unwrap();
+    assert!(report.is_clean());
+    let sums = |requests, nanos| HourSums {
+        requests,
+        charge: Credits::from_nanos(nanos),
+    };
+    let hours = Hours {
+        differences: vec![HourDifference {
+            account: ACCOUNT,
+            hours: sums(2, 80),
+            rows: sums(3, 81),
+        }],
+        ..Hours::default()
+    };
+    ready(check_usage_hours(&hours, &mut report)).unwrap();
+    assert_eq!(report.fault_count, 1);
+    let text = report.faults[0].to_string();
+    let expected = "the usage hours have 2 calls and 80 nano-credits; the usage rows have 3 and 81";
+    assert_eq!(text, format!("I17: {ACCOUNT}: {expected}"));
+}
+
+/// Every account is summed until no step is left, also if lists are short.
+#[test]
+fn usage_is_summed_in_steps() {
+    let hours = Hours::default();
+    let clock = ManualClock::at(Timestamp::from_micros(5));
+    assert_eq!(ready(sum_usage_hours(&hours, &clock)), 2);
+    let steps = hours.steps.lock().unwrap().clone();
+    let expected = [1, 2, 2].map(|account| (AccountId::from_u128(account), clock.now()));
+    assert_eq!(steps, expected);
 }
 
 fn row(pages: &mut Pages, id: HoldId) -> &mut UsageRow {

@@ -55,6 +55,7 @@ pub mod sweep;
 pub mod top_up;
 pub mod total;
 pub mod usage;
+pub mod usage_hour;
 pub mod webhook;
 
 use std::pin::Pin;
@@ -132,6 +133,8 @@ macro_rules! conformance_tests {
                 cap_is_enforced, own_limit_replaces_the_cap, concurrent_saves_respect_the_cap,
                 concurrent_saves_of_one_revision_succeed_once, size_is_limited, last_updated_first_in_pages, renamed_between_saves,
                 chats_belong_to_one_account, deleted_with_their_turns, deleted_by_creator, unknown_and_closed_accounts_save_nothing;
+            usage_hour: series_do_not_change, open_holds_stop_the_mark, concurrent_steps_sum_once, steps_are_bounded,
+                accounts_behind_are_listed, test_clocks_have_no_sums, survives_reopening;
             idempotency: one_claim_is_first, answer_is_replayed_for_the_same_request, released_key_is_claimed_anew,
                 abandoned_and_expired_claims_are_void, keys_belong_to_one_account, sweep_deletes_expired_rows;
             label_prior: last_save_wins;
@@ -311,6 +314,7 @@ mod tests {
             ("sweep", include_str!("sweep.rs")),
             ("total", include_str!("total.rs")),
             ("usage", include_str!("usage.rs")),
+            ("usage_hour", include_str!("usage_hour.rs")),
             ("webhook", include_str!("webhook.rs")),
         ];
         for (module, text) in files {

@@ -36,9 +36,9 @@ fn random(state: &mut u64) -> u64 {
     *state >> 33
 }
 
-/// Settles `count` calls at random times with random models, keys, members and endpoints. `first`
-/// is the number of the first hold.
-pub(super) async fn random_calls(storage: &Storage, id: AccountId, first: u64, count: u64) {
+/// Settles `count` calls at random times from `start` on, with random models, keys, members and
+/// endpoints. `first` is the number of the first hold.
+pub(super) async fn random_calls(storage: &Storage, id: AccountId, first: u64, count: u64, start: Timestamp) {
     let record = PriceRecord {
         version: PriceVersion::from_u64(7),
         model: "maker/small".to_owned(),
@@ -49,7 +49,8 @@ pub(super) async fn random_calls(storage: &Storage, id: AccountId, first: u64, c
     let mut state = first;
     for number in first..first + count {
         let mut random = |below| random(&mut state) % below;
-        let created_at = at(random(SECONDS));
+        let seconds = random(SECONDS.saturating_sub(start.since(START).as_secs()));
+        let created_at = start.plus(Duration::from_secs(seconds));
         let principal = match random(3) {
             0 => None,
             1 => Some(Principal::Key(KeyId::from_u128(u128::from(random(3))))),
@@ -147,8 +148,8 @@ pub async fn sums_by_span_and_group(factory: Factory) {
         funded(&storage, 2, 1_000_000).await,
     );
     equal_the_rows(&storage, id).await;
-    random_calls(&storage, other, 1, 10).await;
-    random_calls(&storage, id, 101, 150).await;
+    random_calls(&storage, other, 1, 10, START).await;
+    random_calls(&storage, id, 101, 150, START).await;
     equal_the_rows(&storage, id).await;
 }
 

@@ -11,7 +11,7 @@ use tollgate_types::{AccountId, Principal, Timestamp, Unit};
 
 use super::super::error::while_running;
 use super::super::pool::{Pool, Statement};
-use super::super::rows;
+use super::super::{rows, usage_hour};
 use super::micros;
 use crate::journal::record::Hold;
 use crate::journal::segment::Installation;
@@ -96,12 +96,18 @@ pub(super) async fn exchange(
     report: &Report,
 ) -> Result<Reply> {
     let row = pool.one(statement(account, terms, report)).await?;
-    Ok(Reply {
+    let reply = Reply {
         leased: rows::get(&row, "leased")?,
         available: rows::get(&row, "available")?,
         is_open: rows::get(&row, "is_open")?,
         may_hold: rows::get(&row, "may_hold")?,
-    })
+    };
+    let oldest = report.calls.iter().map(|call| call.hold.created_at).min();
+    if let Some(oldest) = oldest.filter(|_| !reply.is_open) {
+        // Without the lease, the mark of usage hours may have passed these calls.
+        usage_hour::rewind(pool, account, oldest).await?;
+    }
+    Ok(reply)
 }
 
 fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
