@@ -1,7 +1,7 @@
 //! Commands that check the ledger.
 
 use serde::{Deserialize, Serialize};
-use tollgate_billing::{Scope, check_ledger};
+use tollgate_billing::{Scope, check_ledger, check_usage_hours};
 use tollgate_types::{AccountId, Error, HoldId, RequestId, Timestamp};
 
 use crate::accounts::find;
@@ -100,7 +100,11 @@ impl Operation for CheckLedger {
     }
 
     async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
-        let report = check_ledger(&*operations.storage.ledger, self.reprice).await;
-        Ok(CheckView::from(&report.map_err(Error::internal)?).into())
+        let storage = &operations.storage;
+        let report = check_ledger(&*storage.ledger, self.reprice).await;
+        let mut report = report.map_err(Error::internal)?;
+        let checked = check_usage_hours(&*storage.usage_hours, &mut report).await;
+        checked.map_err(Error::internal)?;
+        Ok(CheckView::from(&report).into())
     }
 }

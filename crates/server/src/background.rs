@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tollgate_billing::usage_hours::sum_usage_hours;
 
 use crate::config::{Config, Flags};
 use crate::wiring::Services;
@@ -14,6 +15,8 @@ use crate::{cause, maintenance, reload};
 
 /// Interval of the sweep, which releases abandoned holds.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
+/// Interval of the sums of usage by hour, of which an hour needs one after it has ended.
+const USAGE_INTERVAL: Duration = Duration::from_mins(10);
 /// Interval of the tasks that depend on external services.
 const OUTBOUND_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -58,6 +61,15 @@ pub(crate) fn start(
         }
     };
     run("the maintenance sweep", Box::pin(sweeps));
+
+    let app_state = services.app_state.clone();
+    let sums = async move {
+        loop {
+            tokio::time::sleep(USAGE_INTERVAL).await;
+            sum_usage_hours(&*app_state.storage.usage_hours, &*app_state.clock).await;
+        }
+    };
+    run("the sums of usage", Box::pin(sums));
 
     let app_state = services.app_state.clone();
     let rounds = async move {
