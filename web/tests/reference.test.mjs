@@ -166,3 +166,19 @@ test("a request needs a session, and then has the answer of the gateway", async 
   await dialog.locator("audio").waitFor();
   assert.deepEqual(page.faults, []);
 });
+
+test("administrators try operations of the admin API", async () => {
+  const operator = await browser.page();
+  await operator.goto(server.operatorLink);
+  await operator.getByRole("button", { name: "Sign in" }).click();
+  await operator.getByRole("heading", { name: "Overview" }).waitFor();
+  await operator.goto(`${new URL(server.operatorLink).origin}/admin/docs/families/accounts`);
+  await operator.getByRole("link", { name: "/admin/v1/accounts", exact: true }).first().click();
+  await operator.getByRole("heading", { level: 1, name: "GET /admin/v1/accounts" }).waitFor();
+  await inspect(operator, "docs-admin", { isPhone: true });
+  await operator.getByRole("button", { name: "Try it" }).click();
+  const dialog = operator.getByRole("dialog", { name: "Try it" });
+  await dialog.getByRole("button", { name: "Send" }).click();
+  await dialog.getByText('"default"').waitFor();
+  assert.deepEqual(operator.faults, []);
+});

@@ -42,9 +42,9 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Returns the caller of a stored job, with the job's key mode and compatibility. It may use all
-    /// models, because the rights of the key were checked when the job was accepted. `Corrupt` if
-    /// the job has no owner.
+    /// Returns the caller of a stored job, with the job's key mode and compatibility. It may use
+    /// all models, because the rights of the key were checked when the job was accepted. `Corrupt`
+    /// if the job has no owner.
     pub async fn of_job(
         accounts: &dyn AccountStore,
         job: &Job,

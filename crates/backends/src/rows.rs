@@ -114,16 +114,16 @@ pub(crate) fn prices_from(column: &str) -> Result<Prices> {
         })
 }
 
-/// Selects the last of `$4 + 1` usage rows of account `$1` between two ids, newest first, and the row
-/// after it.
+/// Selects the last of `$4 + 1` usage rows of account `$1` between two ids, newest first, and the
+/// row after it.
 pub(crate) const SCAN_END: &str = "SELECT id FROM usage_row WHERE account_id = $1 AND id >= $2 AND id <= $3 \
     ORDER BY id DESC LIMIT 2 OFFSET $4";
 
 /// Range of the usage rows that a page of calls reads.
 pub(crate) struct CallScan {
-    /// Smallest id.
+    /// Smallest id, inclusive.
     pub(crate) first: u128,
-    /// Largest id.
+    /// Largest id, inclusive.
     pub(crate) last: u128,
     /// Whether older rows exist.
     pub(crate) has_more: bool,

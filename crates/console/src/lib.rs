@@ -9,6 +9,7 @@ pub mod money;
 pub mod operators;
 pub mod payments;
 pub mod people;
+pub mod playground;
 pub mod sign_in;
 pub mod usage;
 pub mod webhooks;
@@ -54,7 +55,7 @@ pub fn routes() -> utoipa_axum::router::OpenApiRouter<Console> {
         .merge(usage::routes())
         .merge(payments::routes())
         .merge(webhooks::routes())
-        .merge(chats::public_routes())
+        .merge(playground::routes())
 }
 
 /// Shared state of the console API's handlers.

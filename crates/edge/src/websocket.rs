@@ -66,8 +66,8 @@ impl Sessions {
         }
     }
 
-    /// Accepts the caller's handshake on `path` and runs `handler` with the session. Returns 403 for a page
-    /// of another origin, and 429 if the account has too many open sessions.
+    /// Accepts the caller's handshake on `path` and runs `handler` with the session. Returns 403
+    /// for a page of another origin, and 429 if the account has too many open sessions.
     pub fn open<F>(
         self: &Arc<Self>,
         caller: &Caller,

@@ -150,7 +150,7 @@ pub struct LimitsView {
 pub struct LimitView {
     /// `rpm`, `tpm`, `keys`, `chats`, `files`, `files_gib` or `batch_tokens`.
     pub name: String,
-    /// The limit.
+    /// Maximum, in the unit of the name: requests, tokens, GiB or items.
     pub limit: u64,
     /// Present use, of `rpm` and `tpm` in the last minute; null if it is unknown.
     pub used: Option<u64>,

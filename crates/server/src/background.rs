@@ -15,7 +15,7 @@ use crate::{cause, maintenance, reload};
 
 /// Interval of the sweep, which releases abandoned holds.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
-/// Interval of the sums of usage by hour, of which an hour needs one after it has ended.
+/// Interval of the task that sums the usage of hours that have ended.
 const USAGE_INTERVAL: Duration = Duration::from_mins(10);
 /// Interval of the tasks that depend on external services.
 const OUTBOUND_INTERVAL: Duration = Duration::from_secs(30);

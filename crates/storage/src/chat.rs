@@ -17,7 +17,7 @@ pub struct Chat {
     pub created_by: Option<MemberId>,
     /// Kind of the playground, such as `chat`.
     pub kind: String,
-    /// Title, encrypted.
+    /// Title, encrypted by the API crate.
     pub title: Vec<u8>,
     /// Models that the chat uses, as named by the client.
     pub models: Vec<String>,
@@ -69,7 +69,7 @@ pub struct ChatSave {
     pub from: u32,
     /// Turns in place of the turns from `from` on.
     pub turns: Vec<ChatTurn>,
-    /// Digest of the client's request, by which a repeated save is recognized.
+    /// Digest of the client's request. A repeated save has the same digest.
     pub digest: [u8; 32],
     /// Maximum number of chats of the account, including this one. A limit of the account takes
     /// precedence.

@@ -176,7 +176,7 @@ pub struct UsageFilter {
 /// Outcomes that a [`UsageFilter`] matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutcomeFilter {
-    /// This outcome.
+    /// Only calls with this outcome.
     Only(Outcome),
     /// Every outcome except [`Outcome::Ok`].
     ExceptOk,
@@ -221,9 +221,9 @@ pub fn hold_ids(
 /// Length of a span of a usage series, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeriesStep {
-    /// Hours.
+    /// Full hours in UTC.
     Hour,
-    /// Days, from midnight.
+    /// Days in UTC, from midnight.
     Day,
 }
 

@@ -5,29 +5,29 @@ use std::sync::Arc;
 /// A group of endpoints that a key may be limited to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Chat completions and the other text formats, with moderations and stored responses.
+    /// Paths of the text formats, moderations and stored responses.
     Text,
-    /// Embeddings.
+    /// Paths below `/v1/embeddings`, and the embedding actions of models.
     Embeddings,
-    /// Images.
+    /// Paths below `/v1/images`, except lists of templates.
     Images,
-    /// Videos, including composed ones.
+    /// Paths below `/v1/videos`, including compositions.
     Video,
-    /// Speech and transcriptions.
+    /// Paths below `/v1/audio`: speech and transcriptions.
     Audio,
-    /// Decisions and their calibrations.
+    /// Paths below `/v1/decisions`, including calibrations.
     Decisions,
-    /// Research.
+    /// Reserved for research.
     Research,
-    /// Realtime voice.
+    /// Reserved for realtime voice.
     Realtime,
-    /// Files.
+    /// Paths below `/v1/files`.
     Files,
     /// Batches. Each request of a batch also requires the scope of its endpoint.
     Batches,
-    /// GPU instances and clusters.
+    /// Reserved for GPU instances and clusters.
     Gpu,
-    /// Hosted agents.
+    /// Reserved for hosted agents.
     Agents,
     /// Usage and balance of the account, and its saved chats.
     Account,

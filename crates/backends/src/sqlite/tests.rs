@@ -360,7 +360,6 @@ async fn engine_with_a_hold(directory: &Path) -> Sqlite {
     engine
 }
 
-/// A changed usage hour is found.
 #[tokio::test]
 async fn changed_usage_hours_are_found() {
     let directory = tempfile::TempDir::new().unwrap();

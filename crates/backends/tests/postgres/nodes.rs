@@ -228,7 +228,6 @@ fn nodes_do_not_deadlock() {
     });
 }
 
-/// A changed usage hour is found.
 #[test]
 fn changed_usage_hours_are_found() {
     let database = TestDatabase::create();

@@ -91,7 +91,7 @@ fn check(pages: &Pages, reprice: bool) -> CheckReport {
     ready(check_ledger(&TestLedger::from(pages.clone()), reprice)).unwrap()
 }
 
-/// Usage hours of two accounts, of which the second is two steps behind.
+/// Usage hours of two accounts. The second account is two steps behind.
 #[derive(Default)]
 struct Hours {
     differences: Vec<HourDifference>,

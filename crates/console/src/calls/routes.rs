@@ -1,6 +1,7 @@
 //! Handlers of the calls of an account.
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
@@ -71,7 +72,7 @@ async fn export_calls(
     Query(query): Query<CallsQuery>,
 ) -> Result<Response, ApiError> {
     let (filter, _) = query.decode()?;
-    let body = service::csv(console, session.account.id, filter);
+    let body = Body::from_stream(service::csv(console, session.account.id, filter));
     let headers = [
         (CONTENT_TYPE, "text/csv; charset=utf-8"),
         (CONTENT_DISPOSITION, "attachment; filename=\"calls.csv\""),

@@ -1,7 +1,7 @@
 //! Reads the calls of an account.
 
-use axum::body::{Body, Bytes};
-use futures_util::stream;
+use bytes::Bytes;
+use futures_util::{Stream, stream};
 use tollgate_operations::{ShowCall, export};
 use tollgate_storage::{UsageFilter, UsagePage, UsageRow};
 use tollgate_types::{AccountId, Error, ErrorCode, HoldId};
@@ -87,7 +87,11 @@ pub(super) async fn get(
 }
 
 /// Returns all matching calls as CSV, newest first, read page by page.
-pub(super) fn csv(console: ConsoleApi, account: AccountId, filter: UsageFilter) -> Body {
+pub(super) fn csv(
+    console: ConsoleApi,
+    account: AccountId,
+    filter: UsageFilter,
+) -> impl Stream<Item = Result<Bytes, Error>> + Send + use<> {
     struct Export {
         console: ConsoleApi,
         filter: UsageFilter,
@@ -102,7 +106,7 @@ pub(super) fn csv(console: ConsoleApi, account: AccountId, filter: UsageFilter) 
         is_started: false,
         is_done: false,
     };
-    Body::from_stream(stream::try_unfold(export, move |mut export| async move {
+    stream::try_unfold(export, move |mut export| async move {
         if export.is_done {
             return Ok::<_, Error>(None);
         }
@@ -122,5 +126,5 @@ pub(super) fn csv(console: ConsoleApi, account: AccountId, filter: UsageFilter) 
         export.after = found.next;
         export.is_done = found.next.is_none();
         Ok(Some((Bytes::from(bytes), export)))
-    }))
+    })
 }

@@ -1,11 +1,8 @@
-//! Saved chats of the playground: `/console/api/v1/chats` for sessions, and
-//! `/v1/playground/conversations` for API keys, which only read.
+//! `/console/api/v1/chats`: saved chats of the playground, for sessions.
 
-mod public;
 mod routes;
 mod service;
-mod wire;
+pub(crate) mod wire;
 
-pub use public::routes as public_routes;
 pub use routes::routes;
 pub use service::SavedChats;

@@ -220,8 +220,8 @@ impl SavedChats {
 
     /// Deletes the chats of the editor; all chats of the account if the editor manages it.
     pub(super) async fn delete_all(&self, account: AccountId, editor: Editor) -> Result<u64, Error> {
-        let maker = (!editor.is_manager).then_some(editor.member);
-        self.store.delete_all(account, maker).await.map_err(Error::from)
+        let member = (!editor.is_manager).then_some(editor.member);
+        self.store.delete_all(account, member).await.map_err(Error::from)
     }
 
     /// Returns the ids of the next chats of an export.
@@ -238,7 +238,7 @@ impl SavedChats {
         Ok(chats.iter().map(|chat| chat.id).collect())
     }
 
-    pub(super) async fn conversations(
+    pub(crate) async fn conversations(
         &self,
         account: AccountId,
         after: Option<ChatId>,
@@ -255,7 +255,7 @@ impl SavedChats {
         })
     }
 
-    pub(super) async fn conversation(
+    pub(crate) async fn conversation(
         &self,
         account: AccountId,
         id: ChatId,

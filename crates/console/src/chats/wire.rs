@@ -109,8 +109,8 @@ pub(super) struct ChatPut {
     pub(super) turns: Vec<Turn>,
     /// Kind of the playground, such as `chat`: 1 to 32 lower-case letters, digits and underscores.
     pub(super) kind: String,
-    /// Title: 1 to 200 characters. The default for a new chat is the beginning of its first message;
-    /// a saved chat retains its title.
+    /// Title: 1 to 200 characters. The default for a new chat is the beginning of its first
+    /// message; a saved chat retains its title.
     pub(super) title: Option<String>,
     /// Settings of the playground, at most 64 KiB.
     #[schema(value_type = Object)]
@@ -311,7 +311,7 @@ pub(super) fn invalid(param: &str, what: &str) -> Error {
 
 /// A saved chat for API keys.
 #[derive(Serialize, ToSchema)]
-pub(super) struct Conversation {
+pub(crate) struct Conversation {
     /// Id of the conversation: `chat_…`.
     #[schema(value_type = String)]
     id: ChatId,
@@ -347,7 +347,7 @@ impl Conversation {
 
 /// A page of saved chats, most recently changed first.
 #[derive(Serialize, ToSchema)]
-pub(super) struct ConversationList {
+pub(crate) struct ConversationList {
     /// Always `list`.
     pub(super) object: &'static str,
     pub(super) data: Vec<Conversation>,
@@ -357,7 +357,7 @@ pub(super) struct ConversationList {
 
 /// A saved chat with its messages.
 #[derive(Serialize, ToSchema)]
-pub(super) struct WholeConversation {
+pub(crate) struct WholeConversation {
     #[serde(flatten)]
     pub(super) conversation: Conversation,
     /// Settings of the playground, as they were saved.
@@ -369,7 +369,7 @@ pub(super) struct WholeConversation {
 
 /// A message of a saved chat.
 #[derive(Serialize, ToSchema)]
-pub(super) struct Message {
+pub(crate) struct Message {
     /// `user` or `assistant`.
     role: &'static str,
     /// Text, or an array of content parts.
@@ -427,7 +427,7 @@ fn accepted_at(request: RequestId) -> Timestamp {
     Timestamp::from_micros(millis.saturating_mul(1_000))
 }
 
-/// The parts of a turn for storage.
+/// Returns a turn for storage: its encrypted body with the plain size.
 pub(super) fn stored(turn: &Turn, body: Vec<u8>, bytes: usize) -> ChatTurn {
     ChatTurn {
         body,

@@ -61,9 +61,9 @@ struct NewKey {
     /// Models that the key may use, 1 to 100: ids such as `acme/large`, and patterns such as
     /// `acme/*`. All models if omitted or null.
     models: Option<Vec<String>>,
-    /// Scopes of the key: `text`, `embeddings`, `images`, `video`, `audio`, `decisions`, `research`,
-    /// `realtime`, `files`, `batches`, `gpu`, `agents`, `account` and `webhooks`. All scopes if
-    /// omitted or null; `webhooks` requires the role `admin`.
+    /// Scopes of the key: `text`, `embeddings`, `images`, `video`, `audio`, `decisions`,
+    /// `research`, `realtime`, `files`, `batches`, `gpu`, `agents`, `account` and `webhooks`. All
+    /// scopes if omitted or null; `webhooks` requires the role `admin`.
     scopes: Option<Vec<String>>,
 }
 

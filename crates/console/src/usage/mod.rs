@@ -5,5 +5,4 @@ mod series;
 pub(crate) mod service;
 pub(crate) mod wire;
 
-pub use routes::routes;
-pub use series::routes as series_routes;
+pub use routes::{routes, series_routes};

@@ -1,21 +1,14 @@
-//! `GET /console/api/v1/usage/series`: usage and cost of an account over time.
+//! Parameters and response of usage over time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use axum::Json;
-use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tollgate_edge::session::MemberSession;
-use tollgate_edge::{ApiError, ErrorBody, Query};
 use tollgate_storage::{SeriesGroup, SeriesPoint, SeriesQuery, SeriesStep};
 use tollgate_types::{Credits, Error, Timestamp, Usage};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::wire::{UsageClasses, instant, invalid};
-use crate::ConsoleApi;
 
 const DAY: Duration = Duration::from_hours(24);
 /// Maximum length of a series of hours.
@@ -25,16 +18,11 @@ const MAX_DAYS: Duration = Duration::from_hours(400 * 24);
 /// Default length of a series.
 const DEFAULT_LENGTH: Duration = Duration::from_hours(30 * 24);
 
-/// Returns the route of usage over time.
-pub fn routes() -> OpenApiRouter<ConsoleApi> {
-    OpenApiRouter::new().routes(routes!(get_usage_series))
-}
-
 /// Time range and grouping of a series.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
-struct Params {
+pub(super) struct Params {
     /// Start time, inclusive: RFC 3339 or a date. Rounded down to an hour or a day in UTC. The
     /// default is 30 days before `to`.
     from: Option<String>,
@@ -48,7 +36,7 @@ struct Params {
 
 /// Usage and cost over time.
 #[derive(Serialize, ToSchema)]
-struct Series {
+pub(super) struct Series {
     /// Start of the first step, RFC 3339 in UTC.
     from: String,
     /// End of the last step, RFC 3339 in UTC.
@@ -63,9 +51,9 @@ struct Series {
 
 /// Usage and cost of a group over time.
 #[derive(Serialize, ToSchema)]
-struct Group {
-    /// Id of the model, key or member, or path of the endpoint. Empty for usage without a value, such
-    /// as calls of keys in a series by member.
+pub(super) struct Group {
+    /// Id of the model, key or member, or path of the endpoint. Empty for usage without a value,
+    /// such as calls of keys in a series by member.
     group: String,
     /// Number of calls.
     requests: u64,
@@ -79,7 +67,7 @@ struct Group {
 
 /// Usage and cost of a group in a step.
 #[derive(Serialize, ToSchema)]
-struct Point {
+pub(super) struct Point {
     /// Start of the step, RFC 3339 in UTC.
     start: String,
     /// Number of calls.
@@ -90,27 +78,8 @@ struct Point {
     usage: UsageClasses,
 }
 
-/// Returns usage and cost of the account in steps of hours or days, by the time when requests were
-/// accepted.
-#[utoipa::path(
-    get, path = "/console/api/v1/usage/series", tag = "Usage", operation_id = "get_usage_series", params(Params),
-    responses((status = 200, body = Series), (status = "default", body = ErrorBody)),
-    security(("session" = []))
-)]
-async fn get_usage_series(
-    session: MemberSession,
-    State(console): State<ConsoleApi>,
-    Query(params): Query<Params>,
-) -> Result<Json<Series>, ApiError> {
-    let now = session.account.time(console.gate.clock.now());
-    let query = params.decode(now)?;
-    let usage = &console.operations.storage.usage;
-    let points = usage.series(session.account.id, query).await;
-    Ok(Json(Series::of(query, points.map_err(Error::from)?)))
-}
-
 impl Params {
-    fn decode(self, now: Timestamp) -> Result<SeriesQuery, Error> {
+    pub(super) fn decode(self, now: Timestamp) -> Result<SeriesQuery, Error> {
         let (step, length, max) = match self.step.as_deref() {
             None | Some("day") => (SeriesStep::Day, DAY, MAX_DAYS),
             Some("hour") => (SeriesStep::Hour, Duration::from_hours(1), MAX_HOURS),
@@ -157,7 +126,7 @@ fn ceiling(at: Timestamp, length: Duration) -> Timestamp {
 }
 
 impl Series {
-    fn of(query: SeriesQuery, points: Vec<SeriesPoint>) -> Self {
+    pub(super) fn of(query: SeriesQuery, points: Vec<SeriesPoint>) -> Self {
         let mut groups: BTreeMap<String, (u64, Credits, Usage, Vec<Point>)> = BTreeMap::new();
         for point in points {
             let (requests, charge, usage, steps) = groups.entry(point.group).or_default();

@@ -294,9 +294,9 @@ struct NewKey {
     /// Models that the key may use, 1 to 100: ids such as `acme/large`, and patterns such as
     /// `acme/*` (default: null for all models).
     models: Option<Vec<String>>,
-    /// Scopes of the key: `text`, `embeddings`, `images`, `video`, `audio`, `decisions`, `research`,
-    /// `realtime`, `files`, `batches`, `gpu`, `agents`, `account` and `webhooks` (default: null for
-    /// all scopes).
+    /// Scopes of the key: `text`, `embeddings`, `images`, `video`, `audio`, `decisions`,
+    /// `research`, `realtime`, `files`, `batches`, `gpu`, `agents`, `account` and `webhooks`
+    /// (default: null for all scopes).
     scopes: Option<Vec<String>>,
 }
 

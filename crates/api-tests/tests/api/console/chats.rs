@@ -90,8 +90,8 @@ async fn a_chat_is_saved_read_renamed_and_deleted(storage: Storage) {
         (&renamed["title"], &renamed["revision"]),
         (&json!("Größe & <b>"), &json!(3))
     );
-    let kept = jo.done("PUT", &path(1), &save(3, 2, &[turn("more")])).await;
-    assert_eq!(kept["title"], "Größe & <b>", "a save retains the title");
+    let titled = jo.done("PUT", &path(1), &save(3, 2, &[turn("more")])).await;
+    assert_eq!(titled["title"], "Größe & <b>", "a save retains the title");
 
     jo.done("PUT", &path(2), &save(0, 0, &[turn("second chat")]))
         .await;

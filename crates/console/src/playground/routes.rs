@@ -9,9 +9,9 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::service::SavedChats;
-use super::wire::{ConversationList, WholeConversation};
 use crate::Console;
+use crate::chats::SavedChats;
+use crate::chats::wire::{ConversationList, WholeConversation};
 use crate::usage::wire::{id, page_limit};
 
 /// Returns the routes of saved chats for API keys.
