@@ -189,7 +189,7 @@ test("turns that settle during a save are saved after it", async () => {
   assert.equal(saver.state.kind, "saved");
 });
 
-test("at the limit a chat is not saved, runs on, and saves itself when there is room", async () => {
+test("at the limit a chat is not saved, runs on, and saves itself when the limit allows it", async () => {
   const saver = create();
   answers = [refusal("full"), refusal("full"), 1];
   settle(saver, "one");

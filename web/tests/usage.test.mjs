@@ -95,7 +95,7 @@ test("filters limit the list, its file and its address", async () => {
 
 test("the list continues after pages without a match", async () => {
   const at = Date.now() - 40 * 24 * 60 * 60 * 1000;
-  const cursor = `use_${at.toString(16).padStart(12, "0")}7${"0".repeat(19)}`;
+  const cursor = `hold_${at.toString(16).padStart(12, "0")}7${"0".repeat(19)}`;
   let continued = 0;
   await owner.route("**/console/api/v1/calls?*", (route) => {
     if (new URL(route.request().url()).searchParams.has("after")) continued += 1;

@@ -1,4 +1,4 @@
-// Reads a subset of CommonMark with tables. HTML is text. The result has no markup of its own:
+// Reads a subset of CommonMark with tables. HTML is text. The result contains no markup:
 // `markdown.tsx` makes elements of it.
 
 export type Inline =

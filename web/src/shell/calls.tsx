@@ -29,7 +29,7 @@ export function Outcome(props: { outcome: string }) {
   );
 }
 
-/** The id of a model. Where it is too long, the name of its maker is cut first. */
+/** The id of a model. Where it is too long, its prefix is cut first. */
 export function ModelName(props: { id: string }) {
   const slash = props.id.indexOf("/");
   if (slash < 0) return <span class="trunc">{props.id}</span>;

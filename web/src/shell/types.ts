@@ -207,8 +207,7 @@ export interface Receipt {
 
 /** A transfer of the ledger. */
 export interface Transfer {
-  id: string;
-  kind: string;
+  leg: string;
   amount: string;
   from: string;
   to: string;

@@ -342,8 +342,8 @@ const TRANSFERS: Record<string, string> = {
   crash_loss: "Lost by an interruption",
 };
 
-function transferName(kind: string): string {
-  return TRANSFERS[kind] ?? (kind.startsWith("release_early") ? "Released early" : kind);
+function transferName(leg: string): string {
+  return TRANSFERS[leg] ?? leg;
 }
 
 function Transfers(props: { transfers: Transfer[] }) {
@@ -351,10 +351,10 @@ function Transfers(props: { transfers: Transfer[] }) {
   return (
     <ul class="legs">
       {props.transfers.map((transfer) => (
-        <li key={transfer.id} title={`${transfer.id}, ${dateTime(transfer.at)}`}>
-          <i class={transfer.kind.startsWith("hold") ? "swatch hatch" : "swatch s1"} aria-hidden="true" />
+        <li key={transfer.leg} title={dateTime(transfer.at)}>
+          <i class={transfer.leg.startsWith("hold") ? "swatch hatch" : "swatch s1"} aria-hidden="true" />
           <span class="stack g2">
-            <span>{transferName(transfer.kind)}</span>
+            <span>{transferName(transfer.leg)}</span>
             <span class="muted t12">
               {transfer.from} → {transfer.to}
             </span>

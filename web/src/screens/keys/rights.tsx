@@ -164,7 +164,7 @@ function ModelList(props: { models: string[]; fault: string | null; onChange: (m
     request<{ data: { id: string }[] }>("GET", `${PUBLIC_API}/models`, { account: true, signal }),
   );
   const ids = (catalog.data?.data ?? []).map((model) => model.id);
-  const makers = [...new Set(ids.filter((one) => one.includes("/")).map((one) => `${one.split("/")[0]}/*`))];
+  const prefixes = [...new Set(ids.filter((one) => one.includes("/")).map((one) => `${one.split("/")[0]}/*`))];
   const add = () => {
     const entry = text.trim();
     if (!entry) return;
@@ -214,7 +214,7 @@ function ModelList(props: { models: string[]; fault: string | null; onChange: (m
         <Button onClick={add}>Add</Button>
       </div>
       <datalist id={id}>
-        {[...makers, ...ids].filter((one) => !models.includes(one)).map((one) => (
+        {[...prefixes, ...ids].filter((one) => !models.includes(one)).map((one) => (
           <option key={one} value={one} />
         ))}
       </datalist>

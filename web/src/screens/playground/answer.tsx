@@ -10,7 +10,7 @@ import { TextArea } from "../../parts/text-area.tsx";
 import { count, duration, smallAmount } from "../../shell/format.ts";
 import { href } from "../../shell/router.ts";
 import { parseSchema } from "./body.ts";
-import { makerMark, shortName } from "./catalog.ts";
+import { prefixMark, shortName } from "./catalog.ts";
 import type { Step } from "./chat-types.ts";
 import { chat, contentOf, costOf, type LiveAnswer, type LiveTurn } from "./conversation.ts";
 import { validate, type Fault } from "./schema.ts";
@@ -28,7 +28,7 @@ export function AnswerColumn(props: { turn: LiveTurn; column: number; isLast: bo
     <div class="pcol" role="group" aria-label={`Answer ${column + 1} of ${turn.answers.length}, ${answer.model}`}>
       <header>
         <span class="mk" aria-hidden="true">
-          {makerMark(answer.model)}
+          {prefixMark(answer.model)}
         </span>
         <span class="strong trunc" title={answer.model}>
           {shortName(answer.model)}

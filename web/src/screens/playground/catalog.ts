@@ -33,15 +33,15 @@ export function findModel(id: string): Model | undefined {
   return catalog.value.models?.find((model) => model.id === id);
 }
 
-/** Returns the name of a model without its maker, such as `large` for `acme/large`. */
+/** Returns the name of a model without its prefix, such as `large` for `acme/large`. */
 export function shortName(id: string): string {
   return id.slice(id.indexOf("/") + 1);
 }
 
-/** Returns two letters for the maker of a model. */
-export function makerMark(id: string): string {
-  const maker = id.includes("/") ? id.slice(0, id.indexOf("/")) : id;
-  const words = maker.split(/[-_.]/).filter(Boolean);
-  const mark = words.length > 1 ? (words[0]?.[0] ?? "") + (words[1]?.[0] ?? "") : maker.slice(0, 2);
+/** Returns two letters for the prefix of a model. */
+export function prefixMark(id: string): string {
+  const prefix = id.includes("/") ? id.slice(0, id.indexOf("/")) : id;
+  const words = prefix.split(/[-_.]/).filter(Boolean);
+  const mark = words.length > 1 ? (words[0]?.[0] ?? "") + (words[1]?.[0] ?? "") : prefix.slice(0, 2);
   return mark.charAt(0).toUpperCase() + mark.slice(1);
 }

@@ -8,7 +8,7 @@ import { amount, plural } from "../../shell/format.ts";
 import { session } from "../../shell/session.ts";
 import { AnswerColumn } from "./answer.tsx";
 import { filesOf, textOf } from "./body.ts";
-import { findModel, makerMark, modelsFor } from "./catalog.ts";
+import { findModel, prefixMark, modelsFor } from "./catalog.ts";
 import type { Input } from "./chat-types.ts";
 import { announcement, chat, switchTo, type LiveTurn } from "./conversation.ts";
 import { FileChip, toInput, useAttachments } from "./files.tsx";
@@ -223,7 +223,7 @@ function Columns(props: { onEdit: (column: number) => void }) {
       {models.map((model, index) => (
         <span key={index} class="mcol">
           <span class="mk" aria-hidden="true">
-            {makerMark(model)}
+            {prefixMark(model)}
           </span>
           <select
             aria-label={`Model ${index + 1}`}

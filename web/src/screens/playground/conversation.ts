@@ -45,7 +45,7 @@ interface SaveBody {
 /** Bytes of requests that a page may send while it closes. */
 const MAX_KEEPALIVE_BYTES = 64 * 1024;
 
-/** Milliseconds between two looks at the number of chats while one waits for room. */
+/** Milliseconds between two requests for the number of chats, while a chat waits to be saved. */
 const CAPACITY_POLL_MS = 15_000;
 
 const TITLE_LENGTH = 60;
@@ -495,7 +495,7 @@ channel?.addEventListener("message", noticeChange);
 
 let capacityTimer: ReturnType<typeof setTimeout> | undefined;
 
-/** Looks from time to time whether the account has room for the chats that wait. */
+/** Requests the number of chats at intervals, while chats wait to be saved. */
 function awaitCapacity(): void {
   clearTimeout(capacityTimer);
   capacityTimer = setTimeout(() => void checkCapacity(), CAPACITY_POLL_MS);
@@ -506,7 +506,7 @@ async function checkCapacity(): Promise<void> {
   if (!one) return;
   try {
     const list = await request<ChatList>("GET", "/chats?limit=1", { account: one.account });
-    // A chat that has a row already needs no further room.
+    // A chat that is stored already does not count again.
     const hasRoom = (other: Conversation) => list.count < list.limit || (list.count === list.limit && other.isSaved);
     for (const other of conversations) if (hasRoom(other)) other.capacityChanged();
   } catch {

@@ -12,7 +12,7 @@ import { add, amount, fromUnits, toUnits } from "../../shell/format.ts";
 import { Page } from "../../shell/page.tsx";
 import { account } from "../../shell/session.ts";
 import type { Model } from "../../shell/types.ts";
-import { findModel, makerMark } from "./catalog.ts";
+import { findModel, prefixMark } from "./catalog.ts";
 import { CodeDialog } from "./code-dialog.tsx";
 import type { CodeRequest } from "./code.ts";
 
@@ -139,7 +139,7 @@ export function ModelField(props: { models: Model[]; value: string; onChange: (m
       <label for={id}>Model</label>
       <div class="in">
         <span class="mk" aria-hidden="true">
-          {makerMark(props.value)}
+          {prefixMark(props.value)}
         </span>
         <select id={id} value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
           {!found && <option value={props.value}>{props.value || "None"}</option>}

@@ -179,7 +179,7 @@ function ChatPage(props: { tabs: ComponentChildren; mayCall: boolean }) {
     setParams({ model: null, new: null });
   }, [model, isNew]);
 
-  // The address names the chat as soon as it is saved, so that a reload shows it again.
+  // The address names a saved chat, so that a reload shows it again.
   const savedId = conversation.record.value?.id ?? null;
   useEffect(() => {
     if (isShown && savedId !== requested && !error) setParams({ chat: savedId });

@@ -163,7 +163,7 @@ function Figures(props: { totals: SeriesTotals | null; previous: SeriesTotals | 
   );
 }
 
-/** Tenths of a percent by which the cost must rise to be marked. */
+/** Minimum rise of the cost that is marked, in tenths of a percent. */
 const MARKED_RISE = 100n;
 
 function Change(props: { now: bigint; then: bigint | null; period: Period; isCost?: boolean }) {
