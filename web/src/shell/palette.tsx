@@ -66,8 +66,11 @@ function OpenPalette(props: { commands: Command[]; label: string }) {
 
   useLayoutEffect(() => {
     const opener = document.activeElement;
-    dialog.current?.showModal();
+    const element = dialog.current;
+    element?.showModal();
     return () => {
+      // The page behind an open dialog cannot take the focus.
+      element?.close();
       if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
     };
   }, []);

@@ -211,8 +211,11 @@ export function Drawer(props: { children: ComponentChildren; onClose: () => void
   const element = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
     const opener = document.activeElement;
-    element.current?.showModal();
+    const dialog = element.current;
+    dialog?.showModal();
     return () => {
+      // The page behind an open dialog cannot take the focus.
+      dialog?.close();
       if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
     };
   }, []);
