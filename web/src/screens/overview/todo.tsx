@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import { useEffect } from "preact/hooks";
 
 import { Icon } from "../../parts/icon.tsx";
 import { request } from "../../shell/api.ts";
@@ -6,10 +7,20 @@ import { href } from "../../shell/router.ts";
 import { useResource } from "../../shell/resource.ts";
 import { mayCreateKeys } from "../../shell/roles.ts";
 import { account, role, session } from "../../shell/session.ts";
+import { store, stored } from "../../shell/theme.ts";
 import type { AccountUsage, ApiKey, List, Member } from "../../shell/types.ts";
 
 /** Name of the account that the first start creates. */
 const FIRST_NAME = "default";
+
+/** Storage of the steps that were done at the latest visit: the account, and a digit for each step. */
+const DONE_STEPS = "tollgate.steps";
+
+/** Returns whether each step was done at the latest visit; null if that is unknown. */
+function latestSteps(): boolean[] | null {
+  const [id, digits] = (stored(DONE_STEPS) ?? "").split(" ");
+  return id && id === account.value?.id && digits ? [...digits].map((digit) => digit === "1") : null;
+}
 
 interface Step {
   label: string;
@@ -69,14 +80,26 @@ export function Todo(props: { usage: AccountUsage | null }) {
       ),
     },
   ];
+  const isLoading = !props.usage || !members.data || !keys.data;
+  const id = account.value?.id ?? "";
+  const digits = steps.map((step) => (step.isDone ? "1" : "0")).join("");
+  useEffect(() => {
+    if (!isLoading) store(DONE_STEPS, `${id} ${digits}`);
+  }, [isLoading, id, digits]);
+  if (isLoading) {
+    // The card has its size from the start, so that the page does not move when the data arrives.
+    const latest = latestSteps();
+    if (!latest && steps.slice(0, 2).every((step) => step.isDone)) return null;
+    for (const [index, step] of steps.entries()) step.isDone = latest?.[index] ?? (step.isDone || step.label === "Create a key");
+  }
   const done = steps.filter((step) => step.isDone).length;
-  if (done === steps.length || !props.usage || !members.data || !keys.data) return null;
+  if (done === steps.length) return null;
   return (
-    <section class="card">
+    <section class="card" aria-busy={isLoading}>
       <header>
         <h2>Get started</h2>
         <span class="end muted t12 num">
-          {done} of {steps.length}
+          {isLoading ? "" : `${done} of ${steps.length}`}
         </span>
       </header>
       <ul class="todo">
@@ -89,7 +112,7 @@ export function Todo(props: { usage: AccountUsage | null }) {
               {step.label}
               {step.isDone ? <span class="sr">, done</span> : <span class="muted t12 note">{step.note}</span>}
             </span>
-            {!step.isDone && step.action}
+            {!step.isDone && !isLoading && step.action}
           </li>
         ))}
       </ul>

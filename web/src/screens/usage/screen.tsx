@@ -1,4 +1,4 @@
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 
 import { Breakdown, type BreakdownRow } from "../../parts/breakdown.tsx";
 import { Button } from "../../parts/button.tsx";
@@ -41,6 +41,9 @@ export function Screen() {
   const main = series[by];
   const totals = totalsOf(main.data);
   const isEmpty = totals?.requests === 0;
+  // The limits appear below the first result. Above it they would move when it arrives.
+  const hasResult = useRef(false);
+  hasResult.current ||= totals !== null || main.error !== null;
   const reload = () => {
     setAsked(asked + 1);
     for (const one of Object.values(series)) one.reload();
@@ -98,7 +101,7 @@ export function Screen() {
           </section>
         </>
       )}
-      <Limits />
+      {hasResult.current && <Limits />}
     </Page>
   );
 }
