@@ -23,19 +23,49 @@ export const PASSWORD = "violet harbour 41 lanterns";
 
 /**
  * Starts a server with an empty database, and the text of a settings file. Returns its address and
- * the sign-in links of its first start.
+ * the sign-in links of its first start. `kill` ends the server without a warning; `restart` starts it
+ * again on the same data and address.
  */
 export async function start(settings = "") {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-web-"));
   await writeFile(join(folder, "tollgate.toml"), settings);
-  const child = spawn(BINARY, ["serve", ...LISTEN, "--data", join(folder, "data")], {
+  const first = await launch(folder, LISTEN, true);
+  // Cookies belong to one host name: the one of the link, which is not an IP address.
+  const address = new URL(first.links.console).origin;
+  const listen = ["--listen", `127.0.0.1:${new URL(address).port}`, "--admin", "127.0.0.1:0"];
+  let { child } = first;
+  const end = async (signal) => {
+    child.removeAllListeners("exit");
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const ended = new Promise((done) => child.once("exit", done));
+    child.kill(signal);
+    await ended;
+  };
+  return {
+    address,
+    consoleLink: first.links.console,
+    operatorLink: first.links.operator,
+    kill: () => end("SIGKILL"),
+    async restart() {
+      ({ child } = await launch(folder, listen, false));
+    },
+    async stop() {
+      await end("SIGINT");
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Starts a process, and waits until it listens and has printed its links, if it prints them. */
+async function launch(folder, listen, hasLinks) {
+  const child = spawn(BINARY, ["serve", ...listen, "--data", join(folder, "data")], {
     cwd: folder,
     env: { ...process.env, TOLLGATE_LOG: "error" },
     stdio: ["ignore", "pipe", "inherit"],
   });
-  const found = {};
+  const links = {};
   await new Promise((done, fail) => {
-    const timer = setTimeout(() => fail(new Error("the server printed no links")), START_TIMEOUT_MS);
+    const timer = setTimeout(() => fail(new Error("the server did not start")), START_TIMEOUT_MS);
     const end = (result) => {
       clearTimeout(timer);
       result();
@@ -44,23 +74,12 @@ export async function start(settings = "") {
     child.once("exit", (code) => end(() => fail(new Error(`the server ended with code ${code}`))));
     createInterface({ input: child.stdout }).on("line", (line) => {
       const link = /^\s*(console|operator)\s+(http\S+#\S+)/.exec(line);
-      if (link) found[link[1]] = link[2];
-      if (found.console && found.operator) end(done);
+      if (link) links[link[1]] = link[2];
+      const isReady = hasLinks ? links.console && links.operator : line.includes("listens on");
+      if (isReady) end(done);
     });
   });
-  return {
-    // Cookies belong to one host name: the one of the link, which is not an IP address.
-    address: new URL(found.console).origin,
-    consoleLink: found.console,
-    operatorLink: found.operator,
-    async stop() {
-      child.removeAllListeners("exit");
-      const ended = new Promise((done) => child.once("exit", done));
-      child.kill("SIGINT");
-      await ended;
-      await rm(folder, { recursive: true, force: true });
-    },
-  };
+  return { child, links };
 }
 
 /** Opens a browser. Each page collects errors of scripts and of the content security policy. */

@@ -155,7 +155,7 @@ test("limits show their use, and how to request higher ones", async () => {
   await dialog.getByRole("button", { name: "Close" }).click();
   const { data } = await send(owner, "GET", "/limits");
   const keys = data.find((limit) => limit.name === "keys");
-  await owner.getByText(`${keys.used} of ${keys.limit}`, { exact: true }).waitFor();
+  await owner.getByText(`${keys.used} of ${keys.limit}`, { exact: true }).first().waitFor();
 });
 
 test("a viewer reads usage, calls and billing", async () => {
