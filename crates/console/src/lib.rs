@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::FromRef;
+use tokio_util::task::TaskTracker;
 use tollgate_accounts::WebhookSecrets;
 use tollgate_billing::TopUps;
 use tollgate_catalog::Catalog;
@@ -67,6 +68,8 @@ pub struct ConsoleApi {
     pub operations: Arc<Operations>,
     /// Saved chats of the playground.
     pub chats: SavedChats,
+    /// Tasks that outlive their request. A shutdown waits for them.
+    pub tasks: TaskTracker,
     /// Description of the service for the pages.
     pub service: ServiceBody,
 }

@@ -347,6 +347,7 @@ pub fn app(
         gate: Arc::new(session_gate(Some(&services.authenticator), config, app_state)),
         operations: app_state.operations.clone(),
         chats,
+        tasks: services.pipeline.calls.clone(),
         service: console_service(config, app_state.operations.sends_mail()),
     });
     App {

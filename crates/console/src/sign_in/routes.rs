@@ -163,7 +163,9 @@ async fn send_sign_in_link(
     }
     // The response does not wait, so that its time does not reveal whether the address is known.
     let operations = console.operations.clone();
-    tokio::spawn(async move { operations.send_reset_link(&email).await });
+    console
+        .tasks
+        .spawn(async move { operations.send_reset_link(&email).await });
     Ok(Json(Done { done: true }))
 }
 

@@ -12,7 +12,7 @@ use crate::scene::BINARY;
 fn token(mail: &str) -> String {
     // Lines of quoted-printable text end with `=` where the text continues.
     let plain = mail.replace('\r', "").replace("=\n", "").replace("=3D", "=");
-    let (_, rest) = plain.split_once("/console/sign-in#").expect("a link");
+    let (_, rest) = plain.split_once("/console/sign-in#").unwrap();
     rest.chars().take_while(|c| !c.is_whitespace()).collect()
 }
 
