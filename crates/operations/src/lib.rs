@@ -66,7 +66,7 @@ commands! {
     providers: [ListProviders, ShowServer],
     reports: [ListTransfers, ListUsage, ShowStatement],
     subscriptions: [
-        ListPlans, Subscribe, OpenSubscription, ListSubscriptions, ShowSubscription, ChangeSubscription,
+        ListPlans, ListOfferedPlans, Subscribe, OpenSubscription, ListSubscriptions, ShowSubscription, ChangeSubscription,
         ChangePlan,
     ],
     top_ups: [

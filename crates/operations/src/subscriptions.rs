@@ -14,28 +14,41 @@ use crate::view::{EventView, PlanView, RenewedByView, SubscriptionView};
 use crate::{Actor, Operations};
 
 /// Lists the plans of the settings.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ListPlans {
-    /// Account of the member who lists the plans; `None` for operators.
-    #[serde(default)]
-    pub account: Option<AccountId>,
-}
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListPlans;
 
 impl Operation for ListPlans {
     const NAME: &'static str = "list_plans";
     type Reply = Vec<PlanView>;
 
     fn declaration(&self) -> Declaration {
-        let declared = Declaration::read();
-        match self.account {
-            Some(account) => declared.for_members(MemberPermission::Read).of_account(account),
-            None => declared,
-        }
+        Declaration::read()
     }
 
     async fn execute(self, operations: &Operations, _: &Actor) -> Result<Completed<Self::Reply>, Error> {
         let plans = operations.plans.all();
         Ok(plans.values().map(PlanView::of).collect::<Vec<_>>().into())
+    }
+}
+
+/// Lists the plans of the settings for a member of an account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListOfferedPlans {
+    pub account: AccountId,
+}
+
+impl Operation for ListOfferedPlans {
+    const NAME: &'static str = "list_offered_plans";
+    type Reply = Vec<PlanView>;
+
+    fn declaration(&self) -> Declaration {
+        Declaration::read()
+            .for_members(MemberPermission::Read)
+            .of_account(self.account)
+    }
+
+    async fn execute(self, operations: &Operations, actor: &Actor) -> Result<Completed<Self::Reply>, Error> {
+        ListPlans.execute(operations, actor).await
     }
 }
 

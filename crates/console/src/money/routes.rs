@@ -7,7 +7,7 @@ use tollgate_edge::list::List;
 use tollgate_edge::session::MemberSession;
 use tollgate_edge::{ApiError, ErrorBody};
 use tollgate_operations::view::{BalanceView, LotView, PlanView, StatementView, SubscriptionView};
-use tollgate_operations::{ListLots, ListPlans, ListSubscriptions, ShowBalance, ShowStatement};
+use tollgate_operations::{ListLots, ListOfferedPlans, ListSubscriptions, ShowBalance, ShowStatement};
 use tollgate_types::Credits;
 use tollgate_types::id::TransferId;
 use utoipa::ToSchema;
@@ -134,10 +134,7 @@ async fn list_plans(
     State(console): State<ConsoleApi>,
 ) -> Result<Json<PlansBody>, ApiError> {
     let account = session.account.id;
-    let offered = ListPlans {
-        account: Some(account),
-    };
-    let Json(data) = console.perform(&session, offered).await?;
+    let Json(data) = console.perform(&session, ListOfferedPlans { account }).await?;
     let Json(subscriptions) = console.perform(&session, ListSubscriptions { account }).await?;
     Ok(Json(PlansBody { data, subscriptions }))
 }

@@ -41,7 +41,7 @@ async fn list_plans(
     operator: Operator,
     State(api): State<AdminApi>,
 ) -> Result<Json<List<PlanView>>, ApiError> {
-    let plans = api.perform(&operator, ListPlans::default()).await?;
+    let plans = api.perform(&operator, ListPlans).await?;
     Ok(Json(List::whole(plans)))
 }
 

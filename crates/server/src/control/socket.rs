@@ -129,8 +129,7 @@ mod tests {
                 .unwrap();
             line
         };
-        let command = ListPlans::default();
-        let (line, reply) = tokio::join!(server, send(home.path(), &command));
+        let (line, reply) = tokio::join!(server, send(home.path(), &ListPlans));
         assert_eq!(line, "{\"command\":\"list_plans\",\"parameters\":null}\n");
         let message = reply.unwrap_err().operator_message();
         assert!(

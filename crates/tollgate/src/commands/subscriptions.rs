@@ -142,7 +142,7 @@ pub enum Cadence {
 /// Runs `tollgate plans`.
 pub fn plans(place: Place, command: Plans, printer: &Printer) -> Result<Exit, Failure> {
     let Plans::List = command;
-    let plans = send(&start(place)?, ListPlans::default(), "")?;
+    let plans = send(&start(place)?, ListPlans, "")?;
     printer.answer(&plans, || tables::plans(&plans))?;
     Ok(Exit::Fine)
 }
