@@ -192,7 +192,6 @@ export interface Receipt {
   lines: ReceiptLine[];
   /** Input tokens above which the prices for long prompts applied; null if they did not. */
   long_prompt_above: number | null;
-  sum: string;
   /** Parts of a call that several models served. */
   parts: { name: string; model: string; lines: ReceiptLine[]; cost: string }[];
   requests: { count: number; cost: string } | null;

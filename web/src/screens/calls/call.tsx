@@ -194,12 +194,12 @@ function PriceRow(props: { line: ReceiptLine }) {
   const { line } = props;
   const { label, unit = "", size = 1 } = CLASSES[line.class] ?? { label: line.class };
   const quantity = (line.tokens / size).toLocaleString("en", { maximumFractionDigits: 6 });
-  return <ReceiptRow label={label} factors={`${quantity}${unit} × ${whole(line.price)}`} value={whole(line.product)} />;
+  return <ReceiptRow label={label} factors={`${quantity}${unit} × ${whole(line.price)}`} value={whole(creditsOf(line.product))} />;
 }
 
 function PriceLines(props: { receipt: Receipt; version: string }) {
   const { receipt } = props;
-  const unpaid = toUnits(receipt.sum) - toUnits(receipt.charge);
+  const unpaid = toUnits(receipt.cost) - toUnits(receipt.charge);
   const { requests } = receipt;
   const hasAllowance = !isZero(receipt.included);
   const isPerMillion = [...receipt.lines, ...receipt.parts.flatMap((part) => part.lines)].some((line) => !CLASSES[line.class]?.size);
@@ -228,7 +228,7 @@ function PriceLines(props: { receipt: Receipt; version: string }) {
         {receipt.lines.length === 0 && receipt.parts.length === 0 && !requests && (
           <ReceiptRow label="No usage was charged" value="0.00" isMuted />
         )}
-        {unpaid > 0n && !isZero(receipt.sum) && (
+        {unpaid > 0n && !isZero(receipt.cost) && (
           <ReceiptRow label="Above the held amount, not charged" value={`−${whole(fromUnits(unpaid))}`} isMuted />
         )}
         <ReceiptRow label="Charge" value={whole(receipt.charge)} isSum />
@@ -324,6 +324,12 @@ function RequestFacts(props: { detail: CallDetail; names: Names }) {
       )}
     </dl>
   );
+}
+
+/** Returns credits for a product of quantity and price, in millionths of a nano-credit. */
+function creditsOf(product: string): string {
+  const digits = product.padStart(16, "0");
+  return `${digits.slice(0, -15)}.${digits.slice(-15)}`;
 }
 
 const TRANSFERS: Record<string, string> = {
