@@ -66,7 +66,10 @@ pub(crate) fn start(
     let sums = async move {
         loop {
             tokio::time::sleep(USAGE_INTERVAL).await;
-            sum_usage_hours(&*app_state.storage.usage_hours, &*app_state.clock).await;
+            // A clock that is ahead would end hours too early.
+            if app_state.time.is_trusted() {
+                sum_usage_hours(&*app_state.storage.usage_hours, &*app_state.clock).await;
+            }
         }
     };
     run("the sums of usage", Box::pin(sums));
