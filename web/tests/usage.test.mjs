@@ -60,7 +60,11 @@ test("a call appears in the open list, and shows its lines and transfers", async
   const detail = await send(owner, "GET", `/calls/${id}`);
   await pane.getByText(detail.call.request_id).waitFor();
   const shown = (await pane.getByRole("region", { name: "Price lines" }).textContent()).replaceAll(",", "");
-  for (const line of detail.receipt.lines) assert.ok(shown.includes(`${line.tokens} ×`), `${shown} lacks ${line.class}`);
+  for (const line of detail.receipt.lines) {
+    assert.ok(shown.includes(`${line.tokens} ×`), `${shown} lacks ${line.class}`);
+    const decimals = line.product.padStart(16, "0").slice(-15).replace(/0+$/, "");
+    assert.ok(shown.includes(`.${decimals}`), `${shown} lacks ${line.product} × 10⁻¹⁵`);
+  }
   assert.equal(await pane.getByRole("region", { name: "Ledger" }).getByRole("listitem").count(), detail.transfers.length);
   await inspect(owner, "call", { isPhone: true });
   await pane.getByRole("button", { name: "Older call" }).click();
