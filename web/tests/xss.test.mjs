@@ -1,14 +1,16 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
 
-import { becomeOwner, openBrowser, send, start } from "./harness.mjs";
-import { ADDRESSES, CORPUS, NAMES } from "./xss-corpus.mjs";
+import { send } from "./harness.mjs";
+import { CORPUS, NAMES } from "./xss-corpus.mjs";
+import { openWatched } from "./xss-page.mjs";
 
 // Each list of the console shows the strings of the corpus where it shows texts of others. Real
 // requests put them there where the API accepts them; other lists are answers of the journey.
 
 const SETTINGS = `
 [limits]
+rpm = 10000
 keys = 1000
 files = 1000
 `;
@@ -19,96 +21,17 @@ const TEXTS = Array.from({ length: Math.ceil(CORPUS.length / 4) }, (_, index) =>
 /** Rows of a list that has all texts. */
 const ROWS = Math.ceil(TEXTS.length / 2);
 
-let server;
-let browser;
+let watched;
 let page;
-let foreign;
-let dialogs;
+let assertInert;
+let assertShown;
+let open;
 before(async () => {
-  assert.ok(CORPUS.length >= 200);
-  server = await start(SETTINGS);
-  browser = await openBrowser();
-  page = await browser.page();
-  foreign = [];
-  dialogs = [];
-  // In all frames, before their scripts.
-  await page.context().addInitScript(() => {
-    globalThis.canary = (mark) => {
-      top.ran = mark;
-    };
-  });
-  page.context().on("request", (request) => {
-    const url = new URL(request.url());
-    if (url.protocol !== "data:" && url.protocol !== "blob:" && url.origin !== server.address) foreign.push(url.href);
-  });
-  page.on("dialog", (dialog) => {
-    dialogs.push(dialog.message());
-    return dialog.dismiss();
-  });
-  page.on("popup", (popup) => dialogs.push(`popup ${popup.url()}`));
-  await becomeOwner(page, server);
+  watched = await openWatched(SETTINGS);
+  ({ page, assertInert, assertShown, open } = watched);
 });
-beforeEach(() => {
-  for (const found of [foreign, dialogs, page.faults]) found.length = 0;
-});
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-});
-
-/** Elements and attributes that no screen has. The scripts of the page are in its head. */
-const FORBIDDEN = [
-  "body script, body style, body link, body meta, body base, body title",
-  "iframe, frame, frameset, object, embed, applet, portal, template, math, marquee, keygen, xmp, plaintext, listing, isindex",
-  "[srcdoc], [formaction], [background], [ping], [http-equiv], [is], form[action], a[name], img[name], x-foo",
-  "svg script, svg foreignObject, svg animate, svg set, svg image, svg a, svg style",
-].join(",");
-
-/** Asserts that the page has no element of the corpus, and that no part of it ran or was requested. */
-async function assertInert(where) {
-  const found = await page.evaluate((forbidden) => {
-    const name = (element) => element.outerHTML.slice(0, 200);
-    const faults = [...document.querySelectorAll(forbidden)].map(name);
-    if (document.querySelectorAll("head base, head meta[http-equiv], head style").length > 0) faults.push("head");
-    if (document.documentElement.shadowRoot || document.designMode === "on") faults.push("document");
-    for (const element of document.querySelectorAll("*")) {
-      for (const attribute of element.attributes) if (/^on|^xlink:/i.test(attribute.name)) faults.push(name(element));
-      if (element.matches("[src]")) {
-        const url = new URL(element.src, location.href);
-        const isOwn = url.origin === location.origin || url.protocol === "blob:" || /^data:image\/(png|jpeg|webp|gif)[;,]/.test(url.href);
-        if (!isOwn) faults.push(name(element));
-      }
-      if (element.matches("[style]") && /url\(|expression|behavior|binding/i.test(element.getAttribute("style"))) faults.push(name(element));
-      if (!element.matches("a[href], area[href]")) continue;
-      const url = new URL(element.href, location.href);
-      const isConsole = url.origin === location.origin && url.pathname.startsWith("/console/") && !element.target;
-      const relations = new Set(element.rel.split(" "));
-      const isExternal = /^https?:$/.test(url.protocol) && element.target === "_blank" && relations.has("noopener") && relations.has("noreferrer");
-      const isMail = url.protocol === "mailto:" && element.closest("dialog, main");
-      if (!isConsole && !isExternal && !isMail && !element.matches(".skip, [download]")) faults.push(name(element));
-    }
-    return { faults, ran: globalThis.ran ?? null, frames: globalThis.frames.length };
-  }, FORBIDDEN);
-  assert.deepEqual(found, { faults: [], ran: null, frames: 0 }, where);
-  assert.deepEqual(dialogs, [], where);
-  assert.deepEqual(foreign, [], where);
-  assert.deepEqual(page.faults, [], where);
-  assert.equal(new URL(page.url()).origin, server.address, where);
-}
-
-/** Asserts that the page shows strings as text. */
-async function assertShown(texts, where) {
-  const missing = await page.evaluate((texts) => {
-    const content = document.body.textContent;
-    return texts.filter((text) => !content.includes(text));
-  }, texts);
-  assert.deepEqual(missing, [], where);
-}
-
-async function open(path) {
-  await page.goto(`${server.address}/console${path}`);
-  await page.waitForFunction(() => document.querySelector("h1") && !document.querySelector('.skel, [aria-busy="true"]'));
-}
+beforeEach(() => watched.reset());
+after(() => watched?.close());
 
 /** Answers the requests of an address instead of the server. */
 function answer(pattern, json) {
@@ -170,11 +93,33 @@ function fromPage(texts, work) {
   );
 }
 
+test("an element that a text has made is noticed", async () => {
+  for (const [element, attribute, value] of [
+    ["a", "href", "javascript:canary(1)"],
+    ["a", "href", "https://evil.example/"],
+    ["iframe", "name", "x"],
+    ["form", "action", "https://evil.example/"],
+    ["img", "src", "https://evil.example/a.png"],
+  ]) {
+    await open("/settings");
+    await page.evaluate(
+      ([element, attribute, value]) => {
+        const made = document.createElement(element);
+        made.setAttribute(attribute, value);
+        document.querySelector("main").append(made);
+      },
+      [element, attribute, value],
+    );
+    await assert.rejects(assertInert("control"), `${element} with ${attribute} is not noticed`);
+  }
+});
+
 test("names of keys are text in the list, the dialogs and the audit log", async () => {
-  const names = NAMES.filter((_, index) => index % 3 === 0);
+  // An account may send 600 requests a minute to the console.
+  const names = NAMES.filter((_, index) => index % 6 === 0);
   const statuses = await fromPage(names, "key");
   const accepted = names.filter((_, index) => statuses[index] === 200);
-  assert.ok(accepted.length >= 100, `${accepted.length} of ${names.length} names were accepted`);
+  assert.ok(accepted.length >= 50, `${accepted.length} of ${names.length} names were accepted`);
   assert.ok(statuses.every((status) => status === 200 || status === 400 || status === 422), [...new Set(statuses)].join());
   await open("/keys");
   await assertShown(accepted, "keys");
@@ -235,7 +180,7 @@ test("names of the account and of the person are text in the frame", async () =>
 
 test("names and addresses of members are text", async () => {
   const addresses = NAMES.filter((name) => !/\s/.test(name)).map((name) => `${name}@x.example`);
-  const statuses = await fromPage(addresses.slice(0, 100), "invitation");
+  const statuses = await fromPage(addresses.slice(0, 20), "invitation");
   assert.ok(statuses.every((status) => status === 200 || status === 400 || status === 422), [...new Set(statuses)].join());
   await open("/people");
   await assertInert("invitations");
@@ -262,9 +207,9 @@ test("names and addresses of members are text", async () => {
 });
 
 test("names of files are text in the list, the details and the messages", async () => {
-  const names = NAMES.filter((name) => !/[\\/]/.test(name)).slice(0, 100);
+  const names = NAMES.filter((name) => !/[\\/]/.test(name)).filter((_, index) => index % 5 === 0);
   const statuses = await fromPage(names, "file");
-  assert.ok(statuses.filter((status) => status === 200).length >= 50, [...new Set(statuses)].join());
+  assert.ok(statuses.filter((status) => status === 200).length >= 30, [...new Set(statuses)].join());
   await open("/files");
   await assertInert("files");
   const row = page.getByRole("table").getByRole("link").first();
@@ -293,7 +238,7 @@ test("names of files are text in the list, the details and the messages", async 
 });
 
 test("models, outcomes and ids of calls are text", async () => {
-  await fromPage(CORPUS.slice(0, 200), "call");
+  await fromPage(NAMES.slice(0, 20), "call");
   await open("/calls");
   await assertInert("calls");
   const row = (index, one, other) => ({
@@ -563,103 +508,3 @@ test("errors of the server are text", async () => {
   }
 });
 
-test("addresses of the console are text", async () => {
-  const names = ["next", "model", "key", "member", "outcome", "endpoint", "request", "search", "job", "file", "batch", "template", "chat", "mode", "range", "show"];
-  const paths = ["/calls", "/models", "/jobs", "/files", "/playground", "/templates", "/sign-in"];
-  const short = CORPUS.filter((one) => one.length < 200);
-  await open("/overview");
-  for (const [index, path] of paths.entries()) {
-    for (let at = index; at < short.length; at += paths.length * 24) {
-      const query = new URLSearchParams(names.map((name, offset) => [name, short[(at + offset) % short.length]]));
-      await page.evaluate((address) => {
-        history.pushState(null, "", address);
-        dispatchEvent(new PopStateEvent("popstate"));
-      }, `/console${path}?${query}`);
-      await page.waitForTimeout(20);
-    }
-    await assertInert(path);
-  }
-  // A return address outside the console leads to the overview.
-  for (const next of ADDRESSES) {
-    await page.evaluate((next) => {
-      history.pushState(null, "", `/console/sign-in?next=${encodeURIComponent(next.toWellFormed())}`);
-      dispatchEvent(new PopStateEvent("popstate"));
-    }, next);
-  }
-  await page.waitForFunction(() => !location.pathname.endsWith("/sign-in"));
-  await assertInert("next");
-  for (const name of CORPUS.slice(0, 3)) {
-    await open(`/${encodeURIComponent(name)}`);
-    await assertInert(name);
-  }
-});
-
-const chatId = () => {
-  const time = Date.now().toString(16).padStart(12, "0");
-  return `chat_${time}7${hex(Math.floor(Math.random() * 4096)).slice(-3)}8${hex(Math.floor(Math.random() * 2 ** 50)).slice(-15)}`;
-};
-
-test("saved chats are text: titles, messages, answers, tools and reasoning", async () => {
-  const title = NAMES.find((name) => name.includes("<svg"));
-  const step = (content, other) => ({
-    reasoning: other,
-    content,
-    tools: [{ id: "t", name: other, arguments: JSON.stringify({ [other]: content }), result: content }],
-    finish: "stop",
-    request_id: other,
-    usage: null,
-    cost: null,
-    first_ms: 1,
-    reasoning_ms: 1,
-    duration_ms: 2,
-  });
-  const well = CORPUS.filter((one) => one.isWellFormed() && !one.includes("\u0000"));
-  const answer = (content, other) => ({
-    model: other.slice(0, 60),
-    content,
-    status: "failed",
-    request_id: null,
-    usage: null,
-    cost: null,
-    steps: [step(content, other)],
-    error: { message: content, code: other },
-  });
-  const size = 60;
-  for (let from = 0; from < well.length; from += size) {
-    const id = chatId();
-    const turns = well.slice(from, from + size).map((one) => ({
-      input: { content: one, files: { [one]: one } },
-      answers: [answer(one, one), answer(`[a](https://x.example/) ${one}\n\n| a |\n|---|\n| ${one} |\n\n- ${one}\n\n> ${one}`, one)],
-    }));
-    await send(page, "PUT", `/chats/${id}`, { base_revision: 0, from: 0, turns, kind: "chat", title, settings: { models: [title], system: title } });
-    await open(`/playground?chat=${id}`);
-    await page.getByRole("article", { name: `Turn ${turns.length}`, exact: true }).waitFor();
-    if (from === 0) {
-      await page.evaluate(() => {
-        for (const one of document.querySelectorAll("details")) one.open = true;
-      });
-      assert.ok((await page.title()).includes(title));
-    }
-    await assertInert(`chat ${from}`);
-  }
-  await open("/chats");
-  await assertShown([title], "chats");
-  await assertInert("chats");
-});
-
-test("streamed answers are text while they grow", async () => {
-  await open("/playground?new=1");
-  await page.getByRole("button", { name: "Add column" }).click();
-  const lines = CORPUS.filter((one) => one.length < 200 && !one.includes("[["));
-  for (const part of [lines.slice(0, lines.length / 2), lines.slice(lines.length / 2)]) {
-    await page.locator(".compose textarea").fill(part.join("\n\n"));
-    await page.keyboard.press("Control+Enter");
-    await page.locator(".compose button[type=submit]").waitFor();
-    await page.locator(".save.ok").waitFor();
-    await assertInert("stream");
-  }
-  assert.equal(await page.locator(".pcol").count(), 4);
-  await page.getByRole("button", { name: "Code" }).click();
-  await page.getByRole("dialog", { name: "Code" }).waitFor();
-  await assertInert("code");
-});
