@@ -49,13 +49,14 @@ const FIRST_START_CREDITS: i64 = 10;
 /// Maximum time to wait for running calls after the second stop signal, and for background tasks.
 pub(crate) const FORCED_STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves requests until a stop signal. Blocks the calling thread.
-pub fn run(flags: &Flags, config: Config) -> Result<()> {
+/// Serves requests until a stop signal. Blocks the calling thread. Calls `on_start` when the server
+/// has started.
+pub fn run(flags: &Flags, config: Config, on_start: fn()) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let ended = runtime.block_on(serve(flags, config));
+    let ended = runtime.block_on(serve(flags, config, on_start));
     // After a second signal, a thread may still wait for connections that never end. This thread
     // must not block the exit.
     runtime.shutdown_background();
@@ -70,7 +71,7 @@ pub fn migrate(config: &Config) -> Result<Migrated> {
     runtime.block_on(wiring::migrate(config))
 }
 
-async fn serve(flags: &Flags, config: Config) -> Result<()> {
+async fn serve(flags: &Flags, config: Config, on_start: fn()) -> Result<()> {
     let mut signals = StopSignals::new()?;
     let metrics = telemetry::start_metrics()?;
     // Settings are validated before any file is created or opened, so invalid settings create no
@@ -130,6 +131,7 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
         first_key.as_deref(),
         &links,
     );
+    on_start();
 
     let asked = tokio::select! {
         () = workers.accept(listener) => Stop::Interrupt,
