@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 
 import { accept, becomeOwner, inspect, openBrowser, PASSWORD, send, start } from "./harness.mjs";
@@ -6,8 +7,16 @@ import { accept, becomeOwner, inspect, openBrowser, PASSWORD, send, start } from
 let server;
 let browser;
 let page;
+/** Receiver of webhooks: refuses the first event for good, and accepts later ones. */
+let receiver;
+const received = [];
 before(async () => {
-  server = await start();
+  receiver = createServer((request, response) => {
+    received.push(request.headers["webhook-id"]);
+    response.writeHead(received.length === 1 ? 410 : 204).end();
+  });
+  await new Promise((done) => receiver.listen(0, "127.0.0.1", done));
+  server = await start(`[egress]\nallow = ["127.0.0.1:${receiver.address().port}"]\n`);
   browser = await openBrowser();
   page = await browser.page();
   await becomeOwner(page, server);
@@ -15,6 +24,7 @@ before(async () => {
 after(async () => {
   await browser?.close();
   await server?.stop();
+  receiver?.close();
 });
 
 test("the signing secret is shown and rotated", async () => {
@@ -33,6 +43,22 @@ test("the signing secret is shown and rotated", async () => {
   assert.notEqual(await secret.textContent(), first);
   await page.getByRole("button", { name: "Hide" }).click();
   assert.ok(!(await page.content()).includes(first.slice(6)));
+});
+
+test("a failed delivery is sent again", async () => {
+  const webhook_url = `http://127.0.0.1:${receiver.address().port}/hook?token=s3cret`;
+  await send(page, "POST", "/../../v1/images/generations", { model: "sim/image", prompt: "a red square", webhook_url });
+  const row = page.getByRole("button", { name: "Images completed" });
+  await row.waitFor();
+  await page.getByText("Failed", { exact: true }).waitFor();
+  await row.click();
+  await page.getByText("410").waitFor();
+  await inspect(page, "webhooks-delivery", { isPhone: true });
+  assert.ok(!(await page.content()).includes("s3cret"));
+  await page.getByRole("button", { name: "Send again" }).click();
+  await page.getByText("Delivered", { exact: true }).first().waitFor();
+  assert.equal(received.length, 2);
+  assert.equal(received[0], received[1]);
 });
 
 test("the audit log shows the changes of the account", async () => {

@@ -380,19 +380,32 @@ test("models, templates, webhooks and the audit log are text", async () => {
   await page.unroute("**/console/v1/templates*");
 
   await list("**/console/api/v1/deliveries*", (index, one, other) => ({
-    id: `evt_${hex(index)}`,
-    kind: one,
-    channel: index % 2 ? "webhook" : "mail",
+    id: `job_${hex(index)}`,
+    event_id: one,
+    job_type: one,
+    job_status: other,
+    url: one,
     state: index % 3 ? "failed" : other,
     attempts: 1,
+    failure: other,
+    ended_at: AT,
+    due_at: AT,
+    delivered_at: AT,
+  }));
+  await list("**/console/api/v1/alerts/deliveries", (index, one, other) => ({
+    id: `ntc_${hex(index)}`,
+    channel: index % 2 ? "webhook" : "email",
+    address: one,
+    state: other,
+    attempts: 1,
+    failure: other,
     created_at: AT,
-    next_attempt_at: AT,
-    last_error: other,
-    url: one,
+    due_at: AT,
   }));
   await open("/webhooks");
   await assertInert("webhooks");
   await page.unroute("**/console/api/v1/deliveries*");
+  await page.unroute("**/console/api/v1/alerts/deliveries");
 
   await list("**/console/api/v1/audit-log*", (index, one, other) => ({
     id: `aud_${hex(index)}`,

@@ -32,13 +32,32 @@ pub(crate) const FINISH: &str = "UPDATE job SET webhook_state = $4, webhook_fail
     WHERE account_id = $1 AND id = $2 AND webhook_attempts = $3 AND webhook_state = 'pending'";
 pub(crate) const DELIVERY: &str = "SELECT webhook_state, webhook_attempts, webhook_due_at, webhook_failure, \
     webhook_delivered_at FROM job WHERE account_id = $1 AND id = $2 AND webhook_state IS NOT NULL";
+pub(crate) const LIST: &str = "SELECT * FROM job WHERE account_id = $1 AND id < $2 AND webhook_state IS NOT NULL \
+    AND completed_at IS NOT NULL ORDER BY id DESC LIMIT $3";
+/// Selects an ended job with a webhook.
+pub(crate) const ENDED: &str = "SELECT * FROM job WHERE account_id = $1 AND id = $2 AND webhook_state IS NOT NULL \
+    AND completed_at IS NOT NULL";
+/// Makes the delivery of an ended job due, unless an attempt is in progress.
+pub(crate) const REDELIVER: &str = "UPDATE job SET webhook_state = 'pending', webhook_due_at = $3, webhook_leased = 0, \
+    webhook_delivered_at = NULL WHERE account_id = $1 AND id = $2 AND webhook_state IS NOT NULL \
+    AND completed_at IS NOT NULL AND (webhook_leased = 0 OR webhook_due_at <= $3)";
 pub(crate) const SECRET: &str = "SELECT number FROM webhook_secret WHERE account_id = $1";
 pub(crate) const RENEW_SECRET: &str = "INSERT INTO webhook_secret (account_id, number) \
     SELECT id, 2 FROM account WHERE id = $1 \
     ON CONFLICT (account_id) DO UPDATE SET number = webhook_secret.number + 1 RETURNING number";
 
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[IS_DUE, CLAIM, FINISH, DELIVERY, SECRET, RENEW_SECRET];
+pub(crate) const STATEMENTS: &[&str] = &[
+    IS_DUE,
+    CLAIM,
+    FINISH,
+    DELIVERY,
+    LIST,
+    ENDED,
+    REDELIVER,
+    SECRET,
+    RENEW_SECRET,
+];
 
 /// Binds a claim to [`CLAIM`], for any engine.
 macro_rules! claim {
@@ -67,7 +86,18 @@ macro_rules! finish {
     }};
 }
 
-pub(crate) use {claim, finish};
+/// Binds a page of deliveries to [`LIST`], for any engine.
+macro_rules! list {
+    ($account:expr, $before:expr, $limit:expr) => {{
+        let before = $before.map_or(u128::MAX, |job: tollgate_types::JobId| job.as_u128());
+        sqlx::query($crate::webhooks::LIST)
+            .bind($crate::rows::id_bytes($account.as_u128()))
+            .bind($crate::rows::id_bytes(before))
+            .bind(i64::from($limit))
+    }};
+}
+
+pub(crate) use {claim, finish, list};
 
 /// Columns of `job` that a delivery attempt changes.
 pub(crate) struct AttemptResult {

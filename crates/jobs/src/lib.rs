@@ -21,7 +21,7 @@ use tollgate_storage::{
 use tollgate_types::{AccountId, Credits, JobId, Timestamp};
 
 pub use handler::{Handler, JobOutcome, Progress, ProgressListener, Work, job_error};
-pub use webhooks::{JobRenderer, WebhookRecord, Webhooks};
+pub use webhooks::{JobRenderer, WebhookRecord, Webhooks, event_id};
 pub use worker::{Worker, WorkerSettings};
 
 use watch::Watch;

@@ -231,7 +231,7 @@ fn storage_error(error: StorageError) -> NotifyError {
 }
 
 /// Returns the id of a job's only webhook event; it contains the job id.
-fn event_id(job: JobId) -> String {
+pub fn event_id(job: JobId) -> String {
     format!("evt_{:032x}", job.as_u128())
 }
 

@@ -33,6 +33,7 @@ mod sign_ins;
 mod subscriptions;
 pub mod top_ups;
 pub mod view;
+pub mod webhooks;
 
 pub use accounts::{AccountUpdate, NewLimit, check_not_suspended};
 pub use audited::Actor;
@@ -72,4 +73,5 @@ commands! {
     top_ups: [
         OpenTopUp, OpenPortal, ListTopUps, ShowAutoTopUp, SetAutoTopUp, RemoveAutoTopUp, RunTopUps,
     ],
+    webhooks: [ListDeliveries, Redeliver],
 }

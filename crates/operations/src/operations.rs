@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tollgate_accounts::{Admins, Keys, Limiter, SignIns, WebhookSecrets};
+use tollgate_accounts::{Admins, Keys, Limiter, SignIns, Vault, WebhookSecrets};
 use tollgate_billing::test_clock::TestClocks;
 use tollgate_billing::{Notices, Plans, TopUps};
 use tollgate_catalog::{Catalog, Snapshot};
@@ -84,6 +84,8 @@ pub struct Operations {
     pub top_ups: Option<Arc<TopUps>>,
     /// Sender of low-balance alerts to accounts.
     pub notices: Notices,
+    /// Vault that has sealed the webhook URLs of jobs.
+    pub vault: Vault,
     /// Store of the secrets that sign webhooks.
     pub webhook_secrets: WebhookSecrets,
     /// The model catalog.

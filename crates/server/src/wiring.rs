@@ -251,6 +251,7 @@ async fn build_app_state(
         plans: plans.clone(),
         top_ups: top_ups.clone(),
         notices,
+        vault: vault.clone(),
         webhook_secrets: webhook_secrets.clone(),
         catalog: catalog.clone(),
         jobs: jobs.clone(),

@@ -106,7 +106,9 @@ pub use usage::{
     UsageGroup, UsagePage, UsagePart, UsageRow, UsageStore, UsageTotal,
 };
 pub use usage_hour::{HourDifference, HourSums, UsageHourStore};
-pub use webhook::{Delivery, DeliveryClaim, DeliveryOutcome, DeliveryState, LeasedDelivery, WebhookStore};
+pub use webhook::{
+    Delivery, DeliveryClaim, DeliveryOutcome, DeliveryState, JobDelivery, LeasedDelivery, WebhookStore,
+};
 
 /// Result of every storage method.
 pub type Result<T> = std::result::Result<T, StorageError>;

@@ -28,6 +28,15 @@ pub struct Delivery {
     pub delivered_at: Option<Timestamp>,
 }
 
+/// An ended job with a webhook, and the delivery of its webhook.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobDelivery {
+    /// Job that has ended, with its webhook URL.
+    pub job: Job,
+    /// Delivery of the webhook of this job.
+    pub delivery: Delivery,
+}
+
 /// A delivery that the caller must attempt. No other process attempts it before the lease expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeasedDelivery {
@@ -93,6 +102,15 @@ pub trait WebhookStore: Send + Sync {
 
     /// Returns the webhook delivery of a job; `None` if the job does not exist or has no webhook.
     async fn delivery(&self, account: AccountId, job: JobId) -> Result<Option<Delivery>>;
+
+    /// Lists up to `limit` ended jobs of an account with webhooks, newest first, older than the job
+    /// `before`.
+    async fn list(&self, account: AccountId, before: Option<JobId>, limit: u32) -> Result<Vec<JobDelivery>>;
+
+    /// Makes the delivery of an ended job due at `at`, also if it was delivered or has failed, and
+    /// returns it. A delivery whose attempt is in progress does not change. `None` if the job does
+    /// not exist, has no webhook or has not ended.
+    async fn redeliver(&self, account: AccountId, job: JobId, at: Timestamp) -> Result<Option<JobDelivery>>;
 
     /// Returns the number of the account's signing secret, from 1.
     async fn secret(&self, account: AccountId) -> Result<u32>;

@@ -492,17 +492,33 @@ export interface Recipe {
   missing: string[];
 }
 
-/** A webhook or message to the account, and the state of its delivery. */
+/** The webhook delivery of a job that has ended. */
 export interface Delivery {
+  /** Id of the job. */
   id: string;
-  kind: string;
-  channel: "webhook" | "mail";
+  event_id: string;
+  job_type: string;
+  job_status: JobStatus;
+  /** Without its query. */
+  url: string;
   state: string;
   attempts: number;
+  failure: string | null;
+  ended_at: string;
+  due_at: string | null;
+  delivered_at: string | null;
+}
+
+/** A low-balance alert, and the state of its delivery. */
+export interface AlertDelivery {
+  id: string;
+  channel: "webhook" | "email";
+  address: string;
+  state: string;
+  attempts: number;
+  failure: string | null;
   created_at: string;
-  next_attempt_at: string | null;
-  last_error: string | null;
-  url: string | null;
+  due_at: string;
 }
 
 /** A limit of the account. `used` of limits per minute is that of the current minute. */

@@ -5,17 +5,21 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::FromRow;
+use sqlx::postgres::PgRow;
 use tollgate_storage::{
-    Delivery, DeliveryClaim, DeliveryOutcome, LeasedDelivery, Result, StorageError, WebhookStore,
+    Delivery, DeliveryClaim, DeliveryOutcome, JobDelivery, LeasedDelivery, Result, StorageError, WebhookStore,
 };
-use tollgate_types::{AccountId, JobId};
+use tollgate_types::{AccountId, JobId, Timestamp};
 
 use super::error::corrupt;
 use super::pool::Pool;
 use super::rows;
 use crate::jobs::{JobColumns, of_job};
 use crate::rows::id_bytes;
-use crate::webhooks::{DELIVERY, DeliveryColumns, IS_DUE, RENEW_SECRET, SECRET, claim, finish, secret_from};
+use crate::webhooks::{
+    DELIVERY, DeliveryColumns, ENDED, IS_DUE, REDELIVER, RENEW_SECRET, SECRET, claim, finish, list,
+    secret_from,
+};
 
 pub(super) struct Webhooks(pub(super) Arc<Pool>);
 
@@ -42,6 +46,18 @@ impl WebhookStore for Webhooks {
         found.as_ref().map(rows::whole::<DeliveryColumns, _>).transpose()
     }
 
+    async fn list(&self, account: AccountId, before: Option<JobId>, limit: u32) -> Result<Vec<JobDelivery>> {
+        let found = self.0.all(list!(account, before, limit)).await?;
+        found.iter().map(job_delivery).collect()
+    }
+
+    async fn redeliver(&self, account: AccountId, job: JobId, at: Timestamp) -> Result<Option<JobDelivery>> {
+        let statement = of_job!(REDELIVER, account, job).bind(at.as_micros());
+        self.0.execute(statement).await?;
+        let found = self.0.optional(of_job!(ENDED, account, job)).await?;
+        found.as_ref().map(job_delivery).transpose()
+    }
+
     async fn secret(&self, account: AccountId) -> Result<u32> {
         let statement = sqlx::query(SECRET).bind(id_bytes(account.as_u128()));
         let found = self.0.optional(statement).await?;
@@ -55,4 +71,11 @@ impl WebhookStore for Webhooks {
         let renewed = renewed.ok_or_else(|| StorageError::not_found(account))?;
         secret_from(Some(rows::get(&renewed, "number")?))
     }
+}
+
+fn job_delivery(row: &PgRow) -> Result<JobDelivery> {
+    Ok(JobDelivery {
+        job: rows::whole::<JobColumns, _>(row)?,
+        delivery: rows::whole::<DeliveryColumns, _>(row)?,
+    })
 }

@@ -4,15 +4,18 @@ use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, Row};
 use tollgate_storage::{
-    Delivery, DeliveryClaim, DeliveryOutcome, LeasedDelivery, Result, StorageError, WebhookStore,
+    Delivery, DeliveryClaim, DeliveryOutcome, JobDelivery, LeasedDelivery, Result, StorageError, WebhookStore,
 };
-use tollgate_types::{AccountId, JobId};
+use tollgate_types::{AccountId, JobId, Timestamp};
 
 use super::Sqlite;
 use super::query::{Query, execute, rows};
 use crate::jobs::{JobColumns, of_job};
 use crate::rows::{id_bytes, storage_error};
-use crate::webhooks::{DELIVERY, DeliveryColumns, IS_DUE, RENEW_SECRET, SECRET, claim, finish, secret_from};
+use crate::webhooks::{
+    DELIVERY, DeliveryColumns, ENDED, IS_DUE, REDELIVER, RENEW_SECRET, SECRET, claim, finish, list,
+    secret_from,
+};
 
 /// Statement that releases the deliveries leased by an earlier process and makes them due
 /// immediately.
@@ -53,6 +56,19 @@ impl WebhookStore for Sqlite {
         found.first().map(delivery).transpose()
     }
 
+    async fn list(&self, account: AccountId, before: Option<JobId>, limit: u32) -> Result<Vec<JobDelivery>> {
+        let found = self.all(list!(account, before, limit)).await?;
+        found.iter().map(job_delivery).collect()
+    }
+
+    async fn redeliver(&self, account: AccountId, job: JobId, at: Timestamp) -> Result<Option<JobDelivery>> {
+        let statement: Query = of_job!(REDELIVER, account, job).bind(at.as_micros());
+        self.write(move |connection| Box::pin(execute(connection, statement)), |_| ())
+            .await?;
+        let found = self.all(of_job!(ENDED, account, job)).await?;
+        found.first().map(job_delivery).transpose()
+    }
+
     async fn secret(&self, account: AccountId) -> Result<u32> {
         let statement = sqlx::query(SECRET).bind(id_bytes(account.as_u128()));
         secret_from(column(self.all(statement).await?.first(), "number")?)
@@ -69,6 +85,15 @@ impl WebhookStore for Sqlite {
             number => secret_from(number),
         }
     }
+}
+
+fn job_delivery(row: &SqliteRow) -> Result<JobDelivery> {
+    Ok(JobDelivery {
+        job: JobColumns::from_row(row).map_err(storage_error)?.try_into()?,
+        delivery: DeliveryColumns::from_row(row)
+            .map_err(storage_error)?
+            .try_into()?,
+    })
 }
 
 /// Releases the deliveries leased in earlier runs.

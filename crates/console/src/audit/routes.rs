@@ -1,4 +1,4 @@
-//! Handlers of the audit log and of notifications.
+//! Handler of the audit log.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,9 +6,8 @@ use serde::Deserialize;
 use tollgate_edge::list::{List, path_id};
 use tollgate_edge::session::MemberSession;
 use tollgate_edge::{ApiError, ErrorBody, Query};
-use tollgate_operations::alerts::NoticeView;
+use tollgate_operations::ListAudit;
 use tollgate_operations::view::admin::AuditView;
-use tollgate_operations::{ListAudit, ListNotices};
 use tollgate_types::{Error, ErrorCode};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -19,11 +18,9 @@ use crate::ConsoleApi;
 const DEFAULT_LIMIT: u32 = 50;
 const MAX_LIMIT: u32 = 200;
 
-/// Returns the routes of the audit log and of notifications.
+/// Returns the route of the audit log.
 pub fn routes() -> OpenApiRouter<ConsoleApi> {
-    OpenApiRouter::new()
-        .routes(routes!(list_audit_log))
-        .routes(routes!(list_deliveries))
+    OpenApiRouter::new().routes(routes!(list_audit_log))
 }
 
 /// A page of the audit log.
@@ -70,20 +67,4 @@ async fn list_audit_log(
     };
     let Json(entries) = console.perform(&session, command).await?;
     Ok(Json(List::page(entries, limit)))
-}
-
-/// Lists the latest low-balance alerts that were sent to the account, newest first. Requires the
-/// role `admin` or `owner`.
-#[utoipa::path(
-    get, path = "/console/api/v1/deliveries", tag = "Account", operation_id = "list_deliveries",
-    responses((status = 200, body = List<NoticeView>), (status = "default", body = ErrorBody)),
-    security(("session" = []))
-)]
-async fn list_deliveries(
-    session: MemberSession,
-    State(console): State<ConsoleApi>,
-) -> Result<Json<List<NoticeView>>, ApiError> {
-    let account = session.account.id;
-    let Json(notices) = console.perform(&session, ListNotices { account }).await?;
-    Ok(Json(List::whole(notices)))
 }

@@ -16,6 +16,7 @@ use crate::alerts::{AlertView, NoticeView};
 use crate::batches::BatchView;
 use crate::receipts::{LedgerAuditView, ReceiptView};
 use crate::top_ups::{AutoView, PageView, TopUpView};
+use crate::webhooks::DeliveryView;
 
 fn whole(view: &impl Serialize) -> Option<Value> {
     to_value(view).ok()
@@ -241,6 +242,12 @@ impl Reply for LimitView {}
 impl Reply for LotView {}
 impl Reply for ModelView {}
 impl Reply for NoticeView {}
+
+impl Reply for DeliveryView {
+    fn recorded(&self) -> Option<Value> {
+        whole(self)
+    }
+}
 impl Reply for PlanView {}
 impl Reply for PriceChangeView {}
 impl Reply for PriceView {}

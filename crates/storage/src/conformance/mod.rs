@@ -217,7 +217,7 @@ macro_rules! ledger_conformance_tests {
                 ended_jobs_are_forgotten, survives_reopening;
             part: parts_end_with_their_job, parts_belong_to_one_account, parts_outlive_their_job;
             webhook: deliveries_dated_by_a_fast_clock_are_due, due_when_its_job_has_ended, jobs_without_a_webhook_have_no_delivery, leased_by_one_at_a_time,
-                failed_deliveries_are_retried, accounts_take_turns, jobs_stay_until_delivered,
+                failed_deliveries_are_retried, accounts_take_turns, jobs_stay_until_delivered, listed_and_delivered_again,
                 due_again_after_reopening, secrets_are_numbered;
             report: transfers_come_in_pages, spans_are_half_open, sums_cover_one_account;
             audit: empty_database_shows_nothing;

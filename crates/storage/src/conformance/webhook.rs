@@ -292,3 +292,61 @@ pub async fn secrets_are_numbered(factory: Factory) {
     let unknown_account = storage.webhooks.renew_secret(account(99).id).await;
     assert_eq!(kind(unknown_account), StorageErrorKind::NotFound);
 }
+
+/// Checks that the deliveries of ended jobs are listed in pages, and are due again on request,
+/// unless an attempt is in progress.
+pub async fn listed_and_delivered_again(factory: Factory) {
+    let storage = factory.open().await;
+    let (account, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 100).await);
+    for number in 1..=3 {
+        ended(&storage, number, account, 1).await;
+    }
+    ended(&storage, 4, other, 1).await;
+    let silent = accept(&storage, 5, account).await.id;
+    storage.jobs.cancel(account, silent, at(1)).await.unwrap();
+    accept_as(&storage, with_webhook(6), account).await;
+    let page = async |before: Option<u128>, limit| {
+        let found = storage
+            .webhooks
+            .list(account, before.map(JobId::from_u128), limit)
+            .await;
+        let found = found.unwrap().into_iter();
+        found.map(|one| one.job.terms.id.as_u128()).collect::<Vec<_>>()
+    };
+    assert_eq!(page(None, 9).await, [3, 2, 1]);
+    assert_eq!(page(None, 2).await, [3, 2]);
+    assert_eq!(page(Some(2), 9).await, [1]);
+
+    let again = async |account, number, seconds| {
+        let job = JobId::from_u128(number);
+        let found = storage.webhooks.redeliver(account, job, at(seconds)).await;
+        found.unwrap().map(|one| one.delivery)
+    };
+    let sent = claimed(&storage, claim(10)).await;
+    assert_eq!(numbers(&sent), [1, 2, 3, 4]);
+    let busy = again(account, 1, 20).await.unwrap();
+    assert_eq!(busy.due_at, at(40), "the attempt continues");
+    let delivered = DeliveryOutcome::Delivered { at: at(12) };
+    let failed = DeliveryOutcome::Failed {
+        why: "the endpoint returned 410".to_owned(),
+    };
+    storage.webhooks.finish(&sent[0], delivered).await.unwrap();
+    storage.webhooks.finish(&sent[1], failed).await.unwrap();
+    storage.webhooks.finish(&sent[2], retry_at(900)).await.unwrap();
+    for number in 1..=3 {
+        let due = again(account, number, 30).await.unwrap();
+        assert_eq!(
+            (due.state, due.attempts, due.due_at, due.delivered_at),
+            (DeliveryState::Pending, 1, at(30), None),
+            "{number}"
+        );
+    }
+    let next = claimed(&storage, claim(30)).await;
+    assert_eq!(numbers(&next), [1, 2, 3]);
+    assert!(next.iter().all(|leased| leased.attempt == 2));
+    // The lease of a process that has died does not stop a new request.
+    assert_eq!(again(account, 1, 60).await.unwrap().due_at, at(60));
+    for (account, number) in [(account, 4), (account, 5), (account, 6), (account, 7), (other, 1)] {
+        assert_eq!(again(account, number, 30).await, None, "{number}");
+    }
+}

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { Button } from "../../parts/button.tsx";
 import { CopyButton } from "../../parts/code.tsx";
 import { ConfirmDialog } from "../../parts/confirm.tsx";
-import { Card, Status, TableFrame, Time, type Tone } from "../../parts/data.tsx";
+import { Card, Status, Table, TableFrame, Time, type Column, type Tone } from "../../parts/data.tsx";
 import { Icon } from "../../parts/icon.tsx";
 import { Pager } from "../../parts/pager.tsx";
 import { EmptyState, ErrorState, TableSkeleton } from "../../parts/states.tsx";
@@ -11,12 +11,20 @@ import { notify, notifyFailure } from "../../parts/toast.tsx";
 import { PUBLIC_API, request, toApiError } from "../../shell/api.ts";
 import { isSuspended } from "../../shell/details.ts";
 import { dateTime } from "../../shell/format.ts";
+import { useLive } from "../../shell/live.ts";
 import { Page } from "../../shell/page.tsx";
 import { usePaged } from "../../shell/paging.ts";
+import { usePolling } from "../../shell/polling.ts";
+import { useResource } from "../../shell/resource.ts";
 import { mayAdminister } from "../../shell/roles.ts";
-import type { Delivery } from "../../shell/types.ts";
+import { href } from "../../shell/router.ts";
+import { account } from "../../shell/session.ts";
+import type { AlertDelivery, Delivery, List } from "../../shell/types.ts";
+import { typeLabel } from "../jobs/jobs.ts";
 
 const PAGE_SIZE = 25;
+
+const POLL_MS = 4000;
 
 const SECRET_PATH = `${PUBLIC_API}/account/webhook_secret`;
 
@@ -28,6 +36,7 @@ export function Screen() {
         <>
           <SigningSecret />
           <Deliveries />
+          <Alerts />
         </>
       ) : (
         <EmptyState title="Your role does not include webhooks">
@@ -115,20 +124,28 @@ function SigningSecret() {
 const STATES: Record<string, { label: string; tone?: Tone }> = {
   delivered: { label: "Delivered", tone: "ok" },
   failed: { label: "Failed", tone: "bad" },
-  dead: { label: "Failed", tone: "bad" },
-  given_up: { label: "Failed", tone: "bad" },
   pending: { label: "Pending", tone: "info" },
-  waiting: { label: "Waiting", tone: "warn" },
 };
+
+function DeliveryState(props: { state: string }) {
+  const state = STATES[props.state] ?? { label: props.state };
+  return (
+    <Status {...(state.tone ? { tone: state.tone } : {})} isQuiet={state.tone === "ok"}>
+      {state.label}
+    </Status>
+  );
+}
 
 function Deliveries() {
   const { list, page, next, previous } = usePaged<Delivery>("/deliveries", {}, PAGE_SIZE);
   const [opened, setOpened] = useState<string | null>(null);
   const rows = list.data?.data;
+  useLive("jobs", list.reload, POLL_MS);
+  usePolling(rows?.some((delivery) => delivery.state === "pending") ?? false, POLL_MS, list.reload);
   return (
     <Card
       title="Deliveries"
-      note="of the last 30 days"
+      note="of jobs that have ended"
       action={
         <Button size="small" icon="retry" isBusy={list.isLoading && !!rows} onClick={list.reload}>
           Refresh
@@ -141,8 +158,8 @@ function Deliveries() {
         <TableSkeleton columns={["120px", "96px", "200px", "48px", "72px"]} rows={6} />
       ) : rows.length === 0 ? (
         <EmptyState title="No deliveries yet">
-          Send <code>webhook_url</code> with a request for images, a video, a composition or a batch. The deliveries of its
-          events, and those of alerts, appear here.
+          Send <code>webhook_url</code> with a request for images, a video, a composition or a batch. The delivery of its event
+          appears here.
         </EmptyState>
       ) : (
         <>
@@ -151,8 +168,8 @@ function Deliveries() {
               <caption class="sr">Deliveries</caption>
               <thead>
                 <tr>
-                  <th scope="col">Event</th>
-                  <th scope="col">State</th>
+                  <th scope="col">Job</th>
+                  <th scope="col">Delivery</th>
                   <th scope="col" class="opt">
                     Receiver
                   </th>
@@ -160,7 +177,7 @@ function Deliveries() {
                     Attempts
                   </th>
                   <th scope="col" class="n">
-                    Created
+                    Job ended
                   </th>
                 </tr>
               </thead>
@@ -171,6 +188,7 @@ function Deliveries() {
                     delivery={delivery}
                     isOpen={opened === delivery.id}
                     onToggle={() => setOpened(opened === delivery.id ? null : delivery.id)}
+                    onChanged={list.reload}
                   />
                 ))}
               </tbody>
@@ -183,75 +201,132 @@ function Deliveries() {
   );
 }
 
-function receiverOf(delivery: Delivery): string {
-  if (delivery.channel === "mail") return "E-mail";
-  return (delivery.url && URL.parse(delivery.url)?.host) || "Webhook";
+function hostOf(url: string): string {
+  return URL.parse(url)?.host || url;
 }
 
-function DeliveryRow(props: { delivery: Delivery; isOpen: boolean; onToggle: () => void }) {
+function DeliveryRow(props: { delivery: Delivery; isOpen: boolean; onToggle: () => void; onChanged: () => void }) {
   const { delivery, isOpen } = props;
-  const state = STATES[delivery.state] ?? { label: delivery.state };
+  const [isSending, setSending] = useState(false);
+  const sendAgain = async () => {
+    setSending(true);
+    try {
+      await request<Delivery>("POST", `/deliveries/${encodeURIComponent(delivery.id)}/redeliver`, { body: {}, account: true });
+      notify("The event is sent again.");
+      props.onChanged();
+    } catch (error) {
+      notifyFailure("The event was not sent again", error);
+    }
+    setSending(false);
+  };
   return (
     <>
       <tr class={isOpen ? "sel" : undefined}>
         <td>
           <button type="button" class="disclose" aria-expanded={isOpen} onClick={props.onToggle}>
             <Icon name="right" small class="muted" />
-            <span class="strong5">{delivery.kind}</span>
+            <span class="strong5">
+              {typeLabel(delivery.job_type)} {delivery.job_status}
+            </span>
           </button>
         </td>
         <td>
-          <Status {...(state.tone ? { tone: state.tone } : {})} isQuiet={state.tone === "ok"}>
-            {state.label}
-          </Status>
+          <DeliveryState state={delivery.state} />
         </td>
         <td class="opt">
-          <span class="clip trunc muted">{receiverOf(delivery)}</span>
+          <span class="clip trunc muted">{hostOf(delivery.url)}</span>
         </td>
         <td class="n opt">{delivery.attempts}</td>
         <td class="n">
-          <Time at={delivery.created_at} />
+          <Time at={delivery.ended_at} />
         </td>
       </tr>
       {isOpen && (
         <tr class="detail">
           <td colSpan={5}>
             <dl class="kv t12">
-              <dt>Id</dt>
+              <dt>Event</dt>
               <dd class="row g4">
-                <code class="breakable">{delivery.id}</code>
-                <CopyButton text={delivery.id} label="Copy the event id" />
+                <code class="breakable">{delivery.event_id}</code>
+                <CopyButton text={delivery.event_id} label="Copy the event id" />
               </dd>
-              <dt>Channel</dt>
-              <dd>{delivery.channel === "mail" ? "E-mail" : "Webhook"}</dd>
-              {delivery.url && (
-                <>
-                  <dt>URL</dt>
-                  <dd>
-                    <code class="breakable">{delivery.url}</code>
-                  </dd>
-                </>
-              )}
+              <dt>Job</dt>
+              <dd>
+                <a href={href(`/jobs?job=${encodeURIComponent(delivery.id)}`)}>
+                  <code class="breakable">{delivery.id}</code>
+                </a>
+              </dd>
+              <dt>URL</dt>
+              <dd>
+                <code class="breakable">{delivery.url}</code>
+              </dd>
               <dt>Attempts</dt>
               <dd class="num">{delivery.attempts}</dd>
-              <dt>Created</dt>
-              <dd>{dateTime(delivery.created_at)}</dd>
-              {delivery.next_attempt_at && (
+              {delivery.delivered_at && (
                 <>
-                  <dt>Next attempt</dt>
-                  <dd>{dateTime(delivery.next_attempt_at)}</dd>
+                  <dt>Delivered</dt>
+                  <dd>{dateTime(delivery.delivered_at)}</dd>
                 </>
               )}
-              {delivery.last_error && (
+              {delivery.due_at && (
+                <>
+                  <dt>Next attempt</dt>
+                  <dd>{dateTime(delivery.due_at)}</dd>
+                </>
+              )}
+              {delivery.failure && (
                 <>
                   <dt>Last error</dt>
-                  <dd class="bad">{delivery.last_error}</dd>
+                  <dd class="bad">{delivery.failure}</dd>
                 </>
               )}
             </dl>
+            {!isSuspended.value && (
+              <div class="row">
+                <Button size="small" icon="retry" isBusy={isSending} onClick={() => void sendAgain()}>
+                  {delivery.state === "pending" ? "Send now" : "Send again"}
+                </Button>
+              </div>
+            )}
           </td>
         </tr>
       )}
     </>
+  );
+}
+
+const ALERT_COLUMNS: Column<AlertDelivery>[] = [
+  { label: "Receiver", cell: (alert) => <span class="clip trunc">{alert.channel === "email" ? alert.address : hostOf(alert.address)}</span> },
+  { label: "Channel", isOptional: true, cell: (alert) => <span class="muted">{alert.channel === "email" ? "E-mail" : "Webhook"}</span> },
+  {
+    label: "Delivery",
+    cell: (alert) => (
+      <span title={alert.failure ?? undefined}>
+        <DeliveryState state={alert.state} />
+      </span>
+    ),
+  },
+  { label: "Attempts", isNumber: true, isOptional: true, cell: (alert) => alert.attempts },
+  { label: "Created", isNumber: true, cell: (alert) => <Time at={alert.created_at} /> },
+];
+
+/** Low-balance alerts; without any, the page does not mention them. */
+function Alerts() {
+  const alerts = useResource(account.value?.id ?? null, (signal) =>
+    request<List<AlertDelivery>>("GET", "/alerts/deliveries", { account: true, signal }),
+  );
+  const rows = alerts.data?.data ?? [];
+  if (alerts.error && !alerts.data) {
+    return (
+      <Card title="Low-balance alerts">
+        <ErrorState what="The alerts" error={alerts.error} onRetry={alerts.reload} />
+      </Card>
+    );
+  }
+  if (rows.length === 0) return null;
+  return (
+    <Card title="Low-balance alerts" note="of the last 30 days">
+      <Table caption="Low-balance alerts" columns={ALERT_COLUMNS} rows={rows} id={(alert) => alert.id} />
+    </Card>
   );
 }

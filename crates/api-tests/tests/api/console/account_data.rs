@@ -206,11 +206,11 @@ async fn the_audit_log_shows_changes_without_the_words_of_operators() {
     assert_eq!(get(&mut jo, "/audit-log?limit=200").await["has_more"], false);
     for role in ["billing", "member", "viewer"] {
         let mut browser = invited(&scene, &mut jo, &format!("{role}@example.com"), role).await;
-        for path in ["/audit-log", "/deliveries"] {
+        for path in ["/audit-log", "/deliveries", "/alerts/deliveries"] {
             let found = refused(&mut browser, path).await;
             assert_eq!((found.0, &*found.2), (403, "role"), "{role} {path}");
         }
     }
-    assert_eq!(get(&mut jo, "/deliveries").await["data"], json!([]));
+    assert_eq!(get(&mut jo, "/alerts/deliveries").await["data"], json!([]));
     scene.finish().await;
 }

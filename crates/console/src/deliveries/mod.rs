@@ -1,0 +1,5 @@
+//! Deliveries of webhooks and alerts to the account, for sessions.
+
+mod routes;
+
+pub use routes::routes;
