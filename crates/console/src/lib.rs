@@ -3,7 +3,9 @@
 pub mod audit;
 pub mod calls;
 pub mod chats;
+pub mod deliveries;
 pub mod keys;
+pub mod live;
 pub mod models;
 pub mod money;
 pub mod operators;
@@ -29,6 +31,7 @@ use tollgate_storage::{LedgerStore, SubscriptionStore, UsageStore};
 use tollgate_types::Clock;
 
 pub use chats::SavedChats;
+pub use live::Live;
 pub use sign_in::wire::ServiceBody;
 
 /// Shared state of this crate's handlers.
@@ -68,6 +71,8 @@ pub struct ConsoleApi {
     pub operations: Arc<Operations>,
     /// Saved chats of the playground.
     pub chats: SavedChats,
+    /// Streams of changes to open pages.
+    pub live: Arc<Live>,
     /// Tasks that outlive their request. A shutdown waits for them.
     pub tasks: TaskTracker,
     /// Description of the service for the pages.
@@ -97,9 +102,11 @@ pub fn console_routes() -> utoipa_axum::router::OpenApiRouter<ConsoleApi> {
     sign_in::routes()
         .merge(people::routes())
         .merge(keys::routes())
+        .merge(live::routes())
         .merge(money::routes())
         .merge(audit::routes())
         .merge(chats::routes())
+        .merge(deliveries::routes())
         .merge(calls::routes())
         .merge(usage::series_routes())
 }

@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use tollgate_accounts::KeyParams;
 use tollgate_backends::Migrated;
 use tollgate_console::operators::OperatorConsole;
-use tollgate_console::{Console, ConsoleApi, SavedChats, ServiceBody};
+use tollgate_console::{Console, ConsoleApi, Live, SavedChats, ServiceBody};
 use tollgate_edge::failed_keys::FailedKeys;
 use tollgate_edge::session::{self, SessionGate, Site};
 use tollgate_edge::websocket::Sessions;
@@ -345,12 +345,24 @@ pub fn app(
         draining: draining.clone(),
         vitals: services.vitals.clone(),
     };
-    let console_api = config.file.console.enabled.then(|| ConsoleApi {
-        gate: Arc::new(session_gate(Some(&services.authenticator), config, app_state)),
-        operations: app_state.operations.clone(),
-        chats,
-        tasks: services.pipeline.calls.clone(),
-        service: console_service(config, app_state.operations.sends_mail()),
+    let console_api = config.file.console.enabled.then(|| {
+        let gate = Arc::new(session_gate(Some(&services.authenticator), config, app_state));
+        let tasks = services.pipeline.calls.clone();
+        let live = Live::new(
+            app_state.storage.clone(),
+            chats.clone(),
+            gate.clone(),
+            tasks.clone(),
+            stop.clone(),
+        );
+        ConsoleApi {
+            gate,
+            operations: app_state.operations.clone(),
+            chats,
+            live: Arc::new(live),
+            tasks,
+            service: console_service(config, app_state.operations.sends_mail()),
+        }
     });
     App {
         request_layer: request_layer(config, app_state),

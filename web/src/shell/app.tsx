@@ -1,5 +1,5 @@
 import { Component, render, type ComponentChildren, type ComponentType } from "preact";
-import { useLayoutEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 
 import { Button } from "../parts/button.tsx";
 import type { IconName } from "../parts/icon.tsx";
@@ -7,6 +7,7 @@ import { EmptyState, ErrorState, Skeleton } from "../parts/states.tsx";
 import { Toasts } from "../parts/toast.tsx";
 import { isOperator, reconnections, toApiError, type ApiError } from "./api.ts";
 import { loadDetails } from "./details.ts";
+import { follow, useLive } from "./live.ts";
 import { Page } from "./page.tsx";
 import { Palette, type Command } from "./palette.tsx";
 import { followLink, href, navigate, place } from "./router.ts";
@@ -24,7 +25,7 @@ import {
 import { endSession, Side, TopBar } from "./side.tsx";
 import { StepUp } from "./step-up.tsx";
 import { setTheme, theme, THEMES } from "./theme.ts";
-import { loadUsage } from "./usage.ts";
+import { loadUsage, takeBalance } from "./usage.ts";
 
 type Loader = () => Promise<{ Screen: ComponentType }>;
 
@@ -120,6 +121,9 @@ function Frame(props: { console: Console; path: string }) {
     void loadUsage();
     void loadDetails();
   }, [shown, reconnected]);
+  useEffect(() => (isOperator || !shown ? undefined : follow(shown)), [shown]);
+  useLive("balance", takeBalance);
+  useLive("limits", () => void loadDetails());
   return (
     <div class={isOperator ? "app operator" : "app"}>
       <a class="btn skip" href="#main">

@@ -35,3 +35,10 @@ export async function loadUsage(): Promise<void> {
     if (account.value?.id === id) usage.value = { ...usage.value, error: toApiError(error) };
   }
 }
+
+/** Takes a changed balance; the calls and totals stay as they were loaded. */
+export function takeBalance(balance: AccountUsage["balance"]): void {
+  const { data } = usage.value;
+  const { credits, held } = balance;
+  if (data) usage.value = { ...usage.value, data: { ...data, balance: { credits, held } } };
+}

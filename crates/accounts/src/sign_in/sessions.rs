@@ -93,6 +93,14 @@ impl Sessions {
         Ok(Some(session))
     }
 
+    /// Whether an authenticated session still exists and is valid. The check does not count as a
+    /// request.
+    pub async fn is_current(&self, session: &Session) -> Result<bool, Error> {
+        let found = self.store.find(digest_prefix(&session.digest)).await?;
+        let now = self.clock.now();
+        Ok(found.is_some_and(|found| found.id == session.id && self.is_valid(&found, now)))
+    }
+
     fn is_valid(&self, session: &Session, now: Timestamp) -> bool {
         now < session.expires_at && now < session.last_seen_at.plus(self.lifetimes.idle)
     }

@@ -34,7 +34,8 @@ pub(super) struct Editor {
 }
 
 impl SavedChats {
-    fn limit(&self, account: &Account) -> u32 {
+    /// Returns the maximum number of saved chats of an account.
+    pub(crate) fn limit(&self, account: &Account) -> u32 {
         account.limits.chats.unwrap_or(self.default_limit)
     }
 

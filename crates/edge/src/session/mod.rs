@@ -143,6 +143,19 @@ impl SessionGate {
         Ok((session, caller))
     }
 
+    /// Whether the session of a long response is still valid, and its member has the same role in
+    /// an account that is not closed.
+    pub async fn is_current(&self, session: &MemberSession) -> Result<bool, Error> {
+        if !self.sign_ins.sessions.is_current(&session.session).await? {
+            return Ok(false);
+        }
+        let (account, person) = (session.account.id, session.person.id);
+        let member = self.members.of_person(account, person).await?;
+        let account = self.accounts.get(account).await?;
+        Ok(member.is_some_and(|member| member.role == session.member.role)
+            && account.is_some_and(|account| account.state != AccountState::Closed))
+    }
+
     /// Returns the session of a member, and counts the request like reads of the public API.
     async fn counted_member(&self, parts: &Parts) -> Result<MemberSession, ApiError> {
         let session = self.member(parts).await?;

@@ -6,6 +6,7 @@ import { Pager } from "../../parts/pager.tsx";
 import { EmptyState, ErrorState, TableSkeleton } from "../../parts/states.tsx";
 import { PUBLIC_API } from "../../shell/api.ts";
 import { amount, count, fromSeconds } from "../../shell/format.ts";
+import { useLive } from "../../shell/live.ts";
 import { Page } from "../../shell/page.tsx";
 import { usePaged } from "../../shell/paging.ts";
 import { usePolling } from "../../shell/polling.ts";
@@ -30,6 +31,7 @@ export function Screen() {
   const opened = params.get("batch");
   const mayCreate = mayMakeCalls();
   const isCreating = params.has("create") && mayCreate;
+  useLive("jobs", list.reload);
   usePolling(rows?.some((batch) => isActive(batch.status)) ?? false, POLL_MS, list.reload);
   return (
     <Page

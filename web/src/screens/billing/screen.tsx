@@ -2,6 +2,7 @@ import { Chip, Meter, type Tone } from "../../parts/data.tsx";
 import { ErrorState, Skeleton } from "../../parts/states.tsx";
 import { request } from "../../shell/api.ts";
 import { add, amount, date, dayTime, fromUnits, isZero, share, toUnits } from "../../shell/format.ts";
+import { useLive } from "../../shell/live.ts";
 import { Page } from "../../shell/page.tsx";
 import { useResource } from "../../shell/resource.ts";
 import { account } from "../../shell/session.ts";
@@ -10,6 +11,9 @@ import { usage } from "../../shell/usage.ts";
 import { Lots, Source } from "./lots.tsx";
 import { Statements } from "./statements.tsx";
 
+/** Milliseconds between two loads of the balance. */
+const RELOAD_MS = 4000;
+
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** Balance, plan, lots and statements of the account that is shown. */
@@ -17,6 +21,7 @@ export function Screen() {
   const id = account.value?.id ?? null;
   const balance = useResource(id, (signal) => request<Balance>("GET", "/balance", { account: true, signal }));
   const plans = useResource(id, (signal) => request<Plans>("GET", "/plans", { account: true, signal }));
+  useLive("balance", balance.reload, RELOAD_MS);
   return (
     <Page title="Billing">
       <div class="bill">

@@ -6,6 +6,7 @@ import { Pager } from "../../parts/pager.tsx";
 import { EmptyState, ErrorState, TableSkeleton } from "../../parts/states.tsx";
 import { PUBLIC_API } from "../../shell/api.ts";
 import { amount, duration } from "../../shell/format.ts";
+import { isLive, useLive } from "../../shell/live.ts";
 import { Page } from "../../shell/page.tsx";
 import { usePaged } from "../../shell/paging.ts";
 import { usePolling } from "../../shell/polling.ts";
@@ -39,7 +40,8 @@ function Jobs() {
   const { list, page, next, previous } = usePaged<Job>(`${PUBLIC_API}/jobs`, query, PAGE_SIZE);
   const rows = list.data?.data;
   const opened = params.get("job");
-  usePolling(rows?.some((job) => !isEnded(job.status)) ?? false, POLL_MS, list.reload);
+  useLive("jobs", list.reload);
+  usePolling(!isLive.value && (rows?.some((job) => !isEnded(job.status)) ?? false), POLL_MS, list.reload);
   const reset = () => setParams({ type: null, status: null });
   return (
     <Page title="Jobs" isFlush>

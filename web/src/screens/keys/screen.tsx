@@ -9,6 +9,7 @@ import { EmptyState, ErrorState, Skeleton, TableSkeleton } from "../../parts/sta
 import { request } from "../../shell/api.ts";
 import { details, loadDetails } from "../../shell/details.ts";
 import { count, date, dateTime, relative } from "../../shell/format.ts";
+import { useLive } from "../../shell/live.ts";
 import { Page } from "../../shell/page.tsx";
 import { useResource } from "../../shell/resource.ts";
 import { mayChangeKey, mayCreateKeys } from "../../shell/roles.ts";
@@ -44,6 +45,7 @@ export function Screen() {
   const id = account.value?.id ?? null;
   const keys = useResource(id, (signal) => request<List<ApiKey>>("GET", "/keys", { account: true, signal }));
   const members = useResource(id, (signal) => request<List<Member>>("GET", "/members", { account: true, signal }));
+  useLive("keys", keys.reload);
   const [query, setQuery] = useState("");
   const [view, setView] = useState<Shown>("active");
   const mayCreate = mayCreateKeys();

@@ -7,6 +7,7 @@ import { EmptyState, ErrorState, Skeleton, TableSkeleton } from "../../parts/sta
 import { request } from "../../shell/api.ts";
 import { Outcome, shortEndpoint } from "../../shell/calls.tsx";
 import { add, amount, clock, count, date, dateTime, duration, fromUnits, share, toUnits } from "../../shell/format.ts";
+import { useLive } from "../../shell/live.ts";
 import { Page } from "../../shell/page.tsx";
 import { useResource } from "../../shell/resource.ts";
 import { href } from "../../shell/router.ts";
@@ -19,6 +20,9 @@ import { Todo } from "./todo.tsx";
 
 const SHOWN_MODELS = 6;
 
+/** Milliseconds between two loads of the latest calls and totals. */
+const RELOAD_MS = 10_000;
+
 /** Balance, plan, cost and the latest calls of the account that is shown. */
 export function Screen() {
   const { data, error } = usage.value;
@@ -29,6 +33,7 @@ export function Screen() {
   const models = useResource(account.value?.id ?? null, (signal) =>
     request<AccountUsage>("GET", periodQuery("model", 1), { account: true, signal }),
   );
+  useLive("balance", () => void loadUsage(), RELOAD_MS);
   if (error && !data) {
     return (
       <Page title="Overview">

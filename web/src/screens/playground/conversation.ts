@@ -5,6 +5,7 @@ import { batch, effect, signal, type Signal } from "@preact/signals";
 
 import { ApiError, request, toApiError } from "../../shell/api.ts";
 import { add } from "../../shell/format.ts";
+import { isLive, listen } from "../../shell/live.ts";
 import { setParams } from "../../shell/router.ts";
 import { account, session } from "../../shell/session.ts";
 import { loadUsage } from "../../shell/usage.ts";
@@ -493,12 +494,22 @@ export function chatsChanged(): void {
 
 channel?.addEventListener("message", noticeChange);
 
+listen("chats", ({ count, limit }) => {
+  chatChanges.value += 1;
+  for (const one of conversations) if (one.account === account.peek()?.id && hasRoom(one, count, limit)) one.capacityChanged();
+});
+
+/** Whether a chat can be saved. A chat that is stored already does not count again. */
+function hasRoom(one: Conversation, count: number, limit: number): boolean {
+  return count < limit || (count === limit && one.isSaved);
+}
+
 let capacityTimer: ReturnType<typeof setTimeout> | undefined;
 
-/** Requests the number of chats at intervals, while chats wait to be saved. */
+/** Requests the number of chats at intervals, while chats wait to be saved and no events arrive. */
 function awaitCapacity(): void {
   clearTimeout(capacityTimer);
-  capacityTimer = setTimeout(() => void checkCapacity(), CAPACITY_POLL_MS);
+  capacityTimer = setTimeout(() => (isLive.peek() ? awaitCapacity() : void checkCapacity()), CAPACITY_POLL_MS);
 }
 
 async function checkCapacity(): Promise<void> {
@@ -506,9 +517,7 @@ async function checkCapacity(): Promise<void> {
   if (!one) return;
   try {
     const list = await request<ChatList>("GET", "/chats?limit=1", { account: one.account });
-    // A chat that is stored already does not count again.
-    const hasRoom = (other: Conversation) => list.count < list.limit || (list.count === list.limit && other.isSaved);
-    for (const other of conversations) if (hasRoom(other)) other.capacityChanged();
+    for (const other of conversations) if (hasRoom(other, list.count, list.limit)) other.capacityChanged();
   } catch {
     // The next look follows.
   }

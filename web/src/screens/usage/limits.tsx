@@ -7,6 +7,7 @@ import { ErrorState, Skeleton } from "../../parts/states.tsx";
 import { request } from "../../shell/api.ts";
 import { compact, count } from "../../shell/format.ts";
 import { LimitRequest } from "../../shell/limit-request.tsx";
+import { useLive } from "../../shell/live.ts";
 import { useResource } from "../../shell/resource.ts";
 import { place, setParams } from "../../shell/router.ts";
 import { account } from "../../shell/session.ts";
@@ -38,6 +39,7 @@ export function Limits() {
   const limits = useResource(account.value?.id ?? null, (signal) =>
     request<{ data: Limit[] }>("GET", "/limits", { account: true, signal }),
   );
+  useLive("limits", limits.reload);
   const [isOpen, setOpen] = useState(false);
   const isRequested = place.value.params.has("limits");
   const rows = limits.data?.data;
