@@ -267,7 +267,8 @@ def record_text(recorder):
     call("batch_embed_contents", path=vectors, body={"requests": [short]})
     call("create_embeddings", body=example("create_embeddings"))
     call("create_moderation", body=example("create_moderation"))
-    call("create_quote", body=example("create_quote"))
+    call("create_quote", "Text", body=example("create_quote"))
+    call("create_quote", "Images", body={"endpoint": "/v1/images/generations", "request": example("generate_images")})
 
 
 def record_decisions(recorder):

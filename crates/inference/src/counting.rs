@@ -172,6 +172,12 @@ impl Counted {
     pub(crate) fn exactly(tokens: u64) -> Self {
         Self { tokens, how: EXACT }
     }
+
+    /// Returns an upper bound of the charged tokens.
+    pub(crate) fn bounded_by(tokens: u64) -> Self {
+        let how = UPPER_BOUND;
+        Self { tokens, how }
+    }
 }
 
 /// Returns an upper bound: counts the texts with the model's tokenizer, if it is known, and

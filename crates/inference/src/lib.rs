@@ -34,6 +34,7 @@ use utoipa_axum::router::OpenApiRouter;
 use batches::Batches;
 use decisions::Calibrations;
 use files::Files;
+use quote::MediaQuotes;
 use responses::Responses;
 
 /// Shared state of the HTTP handlers of this crate.
@@ -53,6 +54,8 @@ pub struct Inference {
     pub batches: Arc<Batches>,
     /// Executes responses with `background: true`.
     pub background: Arc<responses::Background>,
+    /// Quotes the requests of media endpoints.
+    pub media_quotes: Arc<dyn MediaQuotes>,
     /// Base URL under which clients reach the service.
     pub public_url: PublicUrl,
     /// Limits and tracks open WebSocket sessions.

@@ -32,6 +32,7 @@ pub use compose::Recipes;
 pub use generation::MediaJobs;
 pub use jobs::Records;
 pub use storage::MediaStorage;
+pub use submission::Submission;
 pub use templates::Previews;
 
 /// Dependencies of the HTTP handlers of this crate.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tollgate_accounts::Caller;
-use tollgate_billing::{Demand, Hold};
+use tollgate_billing::{Demand, Hold, ItemizedQuote};
 use tollgate_catalog::{Model, ModelKind, Template, VisibleModels};
 use tollgate_edge::RequestContext;
-use tollgate_pipeline::{CallRequest, Routed};
+use tollgate_pipeline::{CallRequest, ReferencesMedia, Routed};
 use tollgate_types::{Error, ErrorCode};
 
 use crate::MediaState;
@@ -17,13 +17,17 @@ use crate::job_payload::{Head, listed};
 use crate::read::invalid;
 
 /// A media request and its caller.
-pub(crate) struct Submission<'a> {
-    pub(crate) state: &'a MediaState,
-    pub(crate) ctx: &'a RequestContext,
-    pub(crate) caller: Caller,
+pub struct Submission<'a> {
+    /// State of the handlers.
+    pub state: &'a MediaState,
+    /// Context of the request.
+    pub ctx: &'a RequestContext,
+    /// Caller who pays for the request.
+    pub caller: Caller,
     /// Base URL of the gateway, as the caller addressed it.
-    pub(crate) origin: String,
-    pub(crate) body: Bytes,
+    pub origin: String,
+    /// Body of a JSON request; empty for forms.
+    pub body: Bytes,
 }
 
 impl<'a> Submission<'a> {
@@ -146,6 +150,18 @@ impl<'a> Submission<'a> {
             at,
         )
         .await
+    }
+
+    /// Returns the hold that this call would take now, without a hold.
+    pub(crate) async fn quote<C: ReferencesMedia>(
+        &self,
+        mut routed: Routed,
+        mut request: CallRequest<C>,
+    ) -> Result<ItemizedQuote, Error> {
+        let pipeline = &self.state.media_jobs.pipeline;
+        let preview = pipeline.preview(&mut routed, &mut request, |_| Vec::new());
+        let preview = preview.await?;
+        Ok(ItemizedQuote::of(&routed.public_model, &routed.model, &preview).without_free_items())
     }
 
     /// Returns a finder for the request's input media.

@@ -20,6 +20,7 @@ mod inspector;
 mod mail;
 mod maintenance;
 mod media;
+mod media_quotes;
 pub mod moving;
 mod payments;
 mod policy;

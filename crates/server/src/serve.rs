@@ -37,6 +37,7 @@ use crate::config::file::AccessLogSetting;
 use crate::config::{Config, Flags, StorageUrl};
 use crate::console::start_links::{self, StartLinks};
 use crate::control::socket;
+use crate::media_quotes::MediaQuotes;
 use crate::router::Health;
 use crate::shutdown::{Stop, StopSignals};
 use crate::wiring::{self, AppState, Services};
@@ -294,8 +295,17 @@ pub fn app(
 ) -> App {
     let app_state = &services.app_state;
     let public_url: Option<Arc<str>> = config.file.server.public_url.as_deref().map(Arc::from);
-    let inference = Inference {
+    let media = MediaState {
+        authenticator: services.authenticator.clone(),
         public_url: PublicUrl(public_url.clone()),
+        jobs: app_state.jobs.clone(),
+        records: services.records.clone(),
+        media_jobs: services.media_jobs.clone(),
+        storage: services.media_jobs.storage.clone(),
+        previews: Arc::default(),
+    };
+    let inference = Inference {
+        public_url: PublicUrl(public_url),
         authenticator: services.authenticator.clone(),
         pipeline: services.pipeline.clone(),
         responses: services.responses.clone(),
@@ -306,6 +316,7 @@ pub fn app(
         )),
         batches: services.batches.clone(),
         background: services.background.clone(),
+        media_quotes: Arc::new(MediaQuotes(media.clone())),
         sessions: Arc::new(Sessions::new(
             services.authenticator.clone(),
             app_state.clock.clone(),
@@ -313,15 +324,6 @@ pub fn app(
             stop.clone(),
             services.pipeline.calls.clone(),
         )),
-    };
-    let media = MediaState {
-        authenticator: services.authenticator.clone(),
-        public_url: PublicUrl(public_url),
-        jobs: app_state.jobs.clone(),
-        records: services.records.clone(),
-        media_jobs: services.media_jobs.clone(),
-        storage: services.media_jobs.storage.clone(),
-        previews: Arc::default(),
     };
     let chats = SavedChats {
         store: app_state.storage.chats.clone(),

@@ -98,6 +98,12 @@ impl Unit {
         !matches!(self, Unit::Image | Unit::Video | Unit::Audio | Unit::Character)
     }
 
+    /// Whether quantities are millionths of an image or of a second. Prices are per image or second
+    /// then, and otherwise per million tokens or characters.
+    pub const fn is_in_millionths(self) -> bool {
+        matches!(self, Unit::Image | Unit::Video | Unit::Audio)
+    }
+
     /// Whether the class counts input tokens.
     pub const fn is_input(self) -> bool {
         matches!(

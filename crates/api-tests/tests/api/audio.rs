@@ -12,10 +12,10 @@ use tollgate_testkit::upstream::FakeUpstream;
 
 use crate::scene::{BINARY, PROVIDER, PROVIDER_KEY, Scene, with};
 
-const SPEECH: &str = "/v1/audio/speech";
+pub const SPEECH: &str = "/v1/audio/speech";
 const TRANSCRIPTIONS: &str = "/v1/audio/transcriptions";
 /// A speech model, priced per character.
-const VOICE: &str = "acme/voice";
+pub const VOICE: &str = "acme/voice";
 /// Price of [`VOICE`], in nano-credits per character.
 const PER_CHARACTER: i64 = 1_000;
 /// A transcription model, priced per second.
@@ -23,7 +23,7 @@ const EARS: &str = "acme/ears";
 /// Price of [`EARS`], in nano-credits per second.
 const PER_SECOND: i64 = 500_000;
 /// A speech model, priced per token.
-const TOKEN_VOICE: &str = "acme/token-voice";
+pub const TOKEN_VOICE: &str = "acme/token-voice";
 const TOKEN_EARS: &str = "acme/token-ears";
 
 /// Starts a scene with the models of this file.
@@ -32,7 +32,7 @@ async fn scene() -> Scene {
 }
 
 /// Starts a scene on this engine, with additional settings.
-async fn scene_on(storage: Storage, config: &str) -> Scene {
+pub async fn scene_on(storage: Storage, config: &str) -> Scene {
     let path = std::env::var("PATH").unwrap_or_default();
     scene_with(storage, config, &path).await
 }
@@ -81,7 +81,7 @@ fn models() -> String {
 }
 
 /// Returns the body of a speech request.
-fn speech(model: &str, input: &str, members: Value) -> Value {
+pub fn speech(model: &str, input: &str, members: Value) -> Value {
     with(json!({"model": model, "input": input, "voice": "alloy"}), members)
 }
 

@@ -15,17 +15,17 @@ use tollgate_testkit::gateway::{Gateway, Storage, eventually};
 
 use crate::scene::{PROVIDER, Scene};
 
-const IMAGES: &str = "/v1/images/generations";
-const VIDEOS: &str = "/v1/videos/generations";
+pub const IMAGES: &str = "/v1/images/generations";
+pub const VIDEOS: &str = "/v1/videos/generations";
 /// An image model of the scripted provider. One image costs `IMAGE_PRICE` nano-credits.
-const IMAGE_MODEL: &str = "acme/image";
+pub const IMAGE_MODEL: &str = "acme/image";
 const IMAGE_PRICE: i64 = 40_000_000;
 /// A video model of the scripted provider. One second costs `SECOND_PRICE` nano-credits.
-const VIDEO_MODEL: &str = "acme/video";
+pub const VIDEO_MODEL: &str = "acme/video";
 const SECOND_PRICE: i64 = 100_000_000;
-const BOTH: [Storage; 2] = [Storage::Sqlite, Storage::Postgres];
+pub const BOTH: [Storage; 2] = [Storage::Sqlite, Storage::Postgres];
 /// Settings of a node that accepts jobs and runs none.
-const IDLE: &str = "[jobs]\nconcurrency = 0\n";
+pub const IDLE: &str = "[jobs]\nconcurrency = 0\n";
 
 /// Returns the settings of one image model and one video model of the scripted provider.
 fn models() -> String {
@@ -48,7 +48,7 @@ media = {{ sizes = ["64x64", "128x64"], durations = [2, 4], negative_prompts = f
 
 impl Scene {
     /// Starts a scene whose scripted provider generates images and videos.
-    async fn studio(storage: Storage, config: &str) -> Self {
+    pub async fn studio(storage: Storage, config: &str) -> Self {
         Self::start_on(storage, &(models() + config)).await
     }
 
@@ -73,7 +73,7 @@ impl Scene {
     }
 
     /// Submits a job, waits until it has completed, and returns its record.
-    async fn made(&self, path: &str, body: &Value) -> Value {
+    pub async fn made(&self, path: &str, body: &Value) -> Value {
         let id = self.accept(path, body).await;
         let job = self.ended(&id).await;
         assert_eq!(job["status"], "completed", "{job}");
@@ -81,7 +81,7 @@ impl Scene {
     }
 
     /// Cancels every job of the account.
-    async fn cancel_all(&self) {
+    pub async fn cancel_all(&self) {
         let jobs = self.get("/v1/jobs?limit=100").await.json();
         for job in jobs["data"].as_array().unwrap() {
             let path = self.path(job["cancel_url"].as_str().unwrap()).to_owned();
@@ -123,24 +123,24 @@ async fn ended(node: &Gateway, key: &str, id: &str) -> Value {
 }
 
 /// Starts a scene whose jobs run on the simulator only.
-async fn simulated(config: &str) -> Scene {
+pub async fn simulated(config: &str) -> Scene {
     Scene::start_with(config).await
 }
 
-fn image(members: Value) -> Value {
+pub fn image(members: Value) -> Value {
     crate::scene::with(
         json!({"model": "sim/image", "prompt": "a lighthouse", "resolution": "0.5k"}),
         members,
     )
 }
 
-fn video(members: Value) -> Value {
+pub fn video(members: Value) -> Value {
     let plain = json!({"model": "sim/video", "prompt": "waves", "duration": 1, "resolution": "360p"});
     crate::scene::with(plain, members)
 }
 
 /// Returns a valid PNG as a data URL.
-fn png(width: u32, height: u32) -> String {
+pub fn png(width: u32, height: u32) -> String {
     use base64::Engine as _;
     let bytes = tollgate_testkit::upstream::media::image(width, height, 7);
     let text = base64::engine::general_purpose::STANDARD.encode(bytes);

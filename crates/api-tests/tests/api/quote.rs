@@ -1,5 +1,6 @@
 //! `POST /v1/quote`: the hold of a request, without executing it.
 
+mod media;
 mod ratio;
 
 use serde_json::{Value, json};
@@ -174,8 +175,8 @@ async fn a_quote_lists_its_items() {
     let input = flat_bound(&body, 1, 0);
     // The most expensive classes of the model: cache writes and reasoning.
     let expected = json!([
-        {"class": "input", "tokens": input, "price": "1.5", "cost": shortest_credits(input * 1_500)},
-        {"class": "output", "tokens": 20, "price": "3", "cost": "0.00006"},
+        {"class": "input", "tokens": input, "quantity": input, "price": "1.5", "cost": shortest_credits(input * 1_500)},
+        {"class": "output", "tokens": 20, "quantity": 20, "price": "3", "cost": "0.00006"},
     ]);
     assert_eq!(quote["items"], expected);
     assert_eq!((&quote["output_cap"], &quote["answers"]), (&json!(10), &json!(2)));

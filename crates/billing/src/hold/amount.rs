@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tollgate_storage::{HoldOutcome, LedgerStore};
+use tollgate_storage::{HoldOutcome, LedgerStore, Spendable};
 use tollgate_types::{Credits, Error, ErrorCode, PriceVersion};
 
 use super::{Hold, HoldRequest, MAX_COST, insufficient, spendable, try_hold};
@@ -45,13 +45,24 @@ impl Hold {
         terms: &FixedTerms,
         amount: Credits,
     ) -> Result<(), Error> {
-        check_allowed(request, amount)?;
-        let at = request.accepted_at.plus(request.ahead);
-        let available = spendable(ledger, request.account, &terms.not_covered_by, at).await?;
-        match available.total() {
+        let spendable = Self::preview_amount(ledger, request, terms, amount).await?;
+        match spendable.total() {
             available if available < amount => Err(insufficient(amount, available, ADVICE)),
             _ => Ok(()),
         }
+    }
+
+    /// Returns the funds that would pay for a hold of this amount, without a hold. 422 if the
+    /// amount exceeds the caller's limit.
+    pub async fn preview_amount(
+        ledger: &dyn LedgerStore,
+        request: &HoldRequest,
+        terms: &FixedTerms,
+        amount: Credits,
+    ) -> Result<Spendable, Error> {
+        check_allowed(request, amount)?;
+        let at = request.accepted_at.plus(request.ahead);
+        spendable(ledger, request.account, &terms.not_covered_by, at).await
     }
 }
 

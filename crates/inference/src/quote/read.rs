@@ -6,6 +6,16 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use tollgate_types::{Error, ErrorCode};
 
+use super::media::MediaEndpoint;
+
+/// Endpoints that accept no JSON.
+const FORM_ENDPOINTS: [&str; 4] = [
+    "/v1/images/edits",
+    "/v1/images/variations",
+    "/v1/audio/transcriptions",
+    "/v1/audio/translations",
+];
+
 /// Endpoint of the quoted request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Endpoint {
@@ -22,6 +32,7 @@ pub(super) enum Endpoint {
     /// Gemini's `embedContent` for this model.
     EmbedContent(String),
     BatchEmbedContents(String),
+    Media(MediaEndpoint),
 }
 
 impl Endpoint {
@@ -34,6 +45,11 @@ impl Endpoint {
             "/v1/responses" => Endpoint::Responses,
             "/v1/embeddings" => Endpoint::Embeddings,
             "/v1/decisions" | "/v1/systemone" | "/v1beta/decisions" => Endpoint::Decisions,
+            "/v1/images/generations" => Endpoint::Media(MediaEndpoint::ImageGenerations),
+            "/v1/videos/generations" => Endpoint::Media(MediaEndpoint::VideoGenerations),
+            "/v1/videos" => Endpoint::Media(MediaEndpoint::Videos),
+            "/v1/videos/compose" => Endpoint::Media(MediaEndpoint::Compositions),
+            "/v1/audio/speech" => Endpoint::Media(MediaEndpoint::Speech),
             path => {
                 let of_model = ["/v1/models/", "/v1beta/models/", "/v1/", "/v1beta/"];
                 let target = of_model.iter().find_map(|start| path.strip_prefix(start))?;
@@ -89,7 +105,10 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
     };
     let path = member("endpoint", "the path of an endpoint")?;
     let path: String = serde_json::from_str(path).map_err(|_| no_endpoint())?;
-    let endpoint = Endpoint::parse(&path).ok_or_else(no_endpoint)?;
+    let endpoint = Endpoint::parse(&path).ok_or_else(|| match FORM_ENDPOINTS.contains(&path.as_str()) {
+        true => form_endpoint(&path),
+        false => no_endpoint(),
+    })?;
     let request = member("request", "the body of a request to that endpoint")?;
     if !request.starts_with('{') {
         let message = "'request' must be a JSON object, the body of the request to quote.";
@@ -103,8 +122,17 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
 }
 
 fn no_endpoint() -> Error {
-    let message = "'endpoint' must be the path of an endpoint for text generation, embeddings or decisions, such as \
-                   '/v1/chat/completions' or '/v1/models/sim/chat:generateContent'.";
+    let message = "'endpoint' must be the path of an endpoint for text generation, embeddings, decisions, images, \
+                   videos or speech, such as '/v1/chat/completions', '/v1/images/generations' or \
+                   '/v1/models/sim/chat:generateContent'.";
+    Error::new(ErrorCode::InvalidParameter, message).with_param("endpoint")
+}
+
+fn form_endpoint(path: &str) -> Error {
+    let message = format!(
+        "'endpoint' is '{path}', which accepts forms. Quotes exist for endpoints with JSON bodies, such as \
+         '/v1/images/generations' or '/v1/audio/speech'."
+    );
     Error::new(ErrorCode::InvalidParameter, message).with_param("endpoint")
 }
 
@@ -140,6 +168,12 @@ mod tests {
             ("/v1/models/sim/chat", None),
             ("/v1/decisions", Some(Endpoint::Decisions)),
             ("/v1/systemone", Some(Endpoint::Decisions)),
+            (
+                "/v1/images/generations",
+                Some(Endpoint::Media(MediaEndpoint::ImageGenerations)),
+            ),
+            ("/v1/videos", Some(Endpoint::Media(MediaEndpoint::Videos))),
+            ("/v1/images/edits", None),
             ("/v1/moderations", None),
             ("v1/messages", None),
         ] {
@@ -157,6 +191,11 @@ mod tests {
             (r#"{"endpoint":7}"#, ErrorCode::InvalidParameter, Some("endpoint")),
             (
                 r#"{"endpoint":"/v1/nothing"}"#,
+                ErrorCode::InvalidParameter,
+                Some("endpoint"),
+            ),
+            (
+                r#"{"endpoint":"/v1/audio/transcriptions"}"#,
                 ErrorCode::InvalidParameter,
                 Some("endpoint"),
             ),

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use tollgate_edge::body::MEDIA_BODY;
 use tollgate_edge::context::Context;
-use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JsonBody};
+use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JsonBody, Origin};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -32,6 +32,7 @@ pub fn routes() -> OpenApiRouter<Inference> {
 async fn create_quote(
     ControlCaller(caller): ControlCaller,
     Context(ctx): Context,
+    Origin(origin): Origin,
     State(inference): State<Inference>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<MEDIA_BODY>,
@@ -40,6 +41,7 @@ async fn create_quote(
         inference: &inference,
         ctx: &ctx,
         caller,
+        origin,
         version: messages::version(&headers)?,
         betas: messages::betas(&headers)?,
     };

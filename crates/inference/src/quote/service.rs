@@ -11,6 +11,7 @@ use tollgate_pipeline::{CallRequest, DecideCall, Pipeline, Routed};
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::EmbedCall;
 
+use super::media::MediaRequest;
 use super::read::{self, Endpoint};
 use super::wire::Quote;
 use crate::counting::{Counted, Counting};
@@ -22,6 +23,8 @@ pub(super) struct QuoteRequest<'a> {
     pub(super) inference: &'a Inference,
     pub(super) ctx: &'a Arc<RequestContext>,
     pub(super) caller: Caller,
+    /// Base URL of the gateway, as the caller addressed it.
+    pub(super) origin: String,
     pub(super) version: Version,
     pub(super) betas: Betas,
 }
@@ -39,6 +42,7 @@ impl QuoteRequest<'_> {
             inference,
             ctx,
             caller,
+            origin,
             version,
             betas,
         } = self;
@@ -82,6 +86,17 @@ impl QuoteRequest<'_> {
                 let prepared =
                     generate_content::embed::prepare_batch_embed(pipeline, ctx, caller, model, &body)?;
                 return of_embeddings(pipeline, ctx, path, prepared.routed, prepared.request).await;
+            }
+            Endpoint::Media(endpoint) => {
+                let request = MediaRequest {
+                    endpoint,
+                    ctx,
+                    caller,
+                    origin,
+                    body,
+                };
+                let quote = inference.media_quotes.quote(request).await?;
+                return Ok(Quote::of_media(path, quote));
             }
         };
         of_text(pipeline, ctx, path, routed, request).await

@@ -10,3 +10,4 @@ mod wire;
 
 pub use routes::routes;
 pub(crate) use service::narration_demand;
+pub use service::quote_speech;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_billing::Demand;
+use tollgate_billing::{Demand, ItemizedQuote};
 use tollgate_catalog::{Model, ModelKind};
 use tollgate_edge::FormField;
 use tollgate_pipeline::speech::{is_priced_by_token, micros};
@@ -33,29 +33,41 @@ const MAX_TOKENS_PER_SECOND: u64 = 40;
 
 /// Converts text to speech. Returns the audio and its media type.
 pub(super) async fn speak(submission: Submission<'_>) -> Result<(DeliveredSpeech, &'static str), Error> {
-    let request = read::speech(&submission.body)?;
-    let mut routed = submission.route(request.model.as_deref(), None, ModelKind::Speech)?;
-    routed.retain_speakers()?;
-    let (input, instructions) = (Some(request.input.clone()), &request.instructions);
-    submission.check_texts([&input, instructions]).await?;
-    let demand = speech_demand(&routed.model, &request);
-    let format = request.format;
-    let call = SpeechCall {
-        upstream_model: routed.public_model.clone(),
-        input: request.input.into(),
-        voice: request.voice.into(),
-        has_own_voice: request.has_own_voice,
-        instructions: request.instructions.map(Arc::from),
-        format,
-        speed: request.speed,
-    };
-    let admission = admit(&submission, routed, submission.call(SPEECH, demand, call)).await?;
+    let (routed, call) = prepare_speech(&submission).await?;
+    let format = call.call.format;
+    let admission = admit(&submission, routed, call).await?;
     let served = submission.state.media_jobs.pipeline.speak(admission).await?;
     submission.ctx.note_upstream_wait(served.upstream_wait);
     if let DeliveredSpeech::Whole(_, charge) = &served.answer {
         submission.ctx.note_cost(charge.amount);
     }
     Ok((served.answer, format.mime_type()))
+}
+
+/// Returns the hold that [`speak`] would take for the same request.
+pub async fn quote_speech(submission: Submission<'_>) -> Result<ItemizedQuote, Error> {
+    let (routed, call) = prepare_speech(&submission).await?;
+    submission.quote(routed, call).await
+}
+
+async fn prepare_speech(submission: &Submission<'_>) -> Result<(Routed, CallRequest<SpeechCall>), Error> {
+    let request = read::speech(&submission.body)?;
+    let mut routed = submission.route(request.model.as_deref(), None, ModelKind::Speech)?;
+    routed.retain_speakers()?;
+    let (input, instructions) = (Some(request.input.clone()), &request.instructions);
+    submission.check_texts([&input, instructions]).await?;
+    let demand = speech_demand(&routed.model, &request);
+    let call = SpeechCall {
+        upstream_model: routed.public_model.clone(),
+        input: request.input.into(),
+        voice: request.voice.into(),
+        has_own_voice: request.has_own_voice,
+        instructions: request.instructions.map(Arc::from),
+        format: request.format,
+        speed: request.speed,
+    };
+    let request = submission.call(SPEECH, demand, call);
+    Ok((routed, request))
 }
 
 /// Transcribes a recording, into English if `translate` is set. Returns the formatted transcript

@@ -24,6 +24,7 @@ pub(crate) use job::CompositionHandler;
 pub use recipe::Recipes;
 pub(crate) use result::result_fields;
 pub use routes::routes;
+pub use service::quote;
 
 /// Job kind of compositions, stored with each job.
 pub(crate) const KIND: &str = "video.compose";

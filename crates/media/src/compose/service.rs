@@ -4,8 +4,7 @@
 
 use std::time::Duration;
 
-use tollgate_billing::HoldRequest;
-use tollgate_billing::hold::FixedTerms;
+use tollgate_billing::{FixedTerms, Hold, HoldRequest, ItemizedQuote};
 use tollgate_catalog::composition_version;
 use tollgate_storage::{Media, NewJob};
 use tollgate_types::{Credits, Error, ErrorCode, JobId, JobStatus};
@@ -45,22 +44,55 @@ pub(super) fn recipes(state: &MediaState) -> RecipeList {
     }
 }
 
-pub(super) async fn compose(submission: Submission<'_>) -> Result<JobReference, Error> {
+/// Returns the hold that [`compose`] would take for the same request. Input media do not change the
+/// price, so they are not fetched.
+pub async fn quote(submission: Submission<'_>) -> Result<ItemizedQuote, Error> {
+    let Prepared { items, terms, .. } = prepare(&submission).await?;
+    let amount = sum(items.iter());
+    let ledger = &*submission.state.media_jobs.pipeline.ledger;
+    let hold = hold_request(&submission);
+    let spendable = Hold::preview_amount(ledger, &hold, &terms, amount).await?;
+    let quote = ItemizedQuote {
+        public_model: hold.public_model,
+        price_version: terms.price_version,
+        amount,
+        answers: 1,
+        items: items.iter().flat_map(Item::of_quote).collect(),
+        spendable,
+        is_covered: amount <= spendable.total(),
+    };
+    Ok(quote.without_free_items())
+}
+
+/// A validated request whose input media are not fetched yet.
+struct Prepared<'r> {
+    request: Request,
+    recipe: &'r Recipe,
+    /// Topic of a script that a model writes.
+    topic: Option<Topic>,
+    board: Storyboard,
+    model_plan: ModelPlan,
+    /// Steps that the job executes; for a plan, the script alone.
+    items: Vec<Item>,
+    terms: FixedTerms,
+}
+
+async fn prepare<'r>(submission: &'r Submission<'_>) -> Result<Prepared<'r>, Error> {
     let request = read::request(&submission.body)?;
-    let recipe = find(&submission, request.recipe.as_deref())?;
+    let recipe = find(submission, request.recipe.as_deref())?;
     submission.check_webhook(request.webhook_url.as_deref())?;
-    let mut board = build_storyboard(&request, recipe)?;
-    let mut topic = topic(&request, recipe);
-    check_policy(&submission, &board, topic.as_ref()).await?;
+    let board = build_storyboard(&request, recipe)?;
+    let topic = topic(&request, recipe);
+    check_policy(submission, &board, topic.as_ref()).await?;
     let models = (request.script_model.as_deref(), request.visual_model.as_deref());
-    let (model_plan, mut routes) = ModelPlan::find(&submission, recipe, models, &board)?;
+    let (model_plan, mut routes) = ModelPlan::find(submission, recipe, models, &board)?;
     let speaks = topic.is_some() || board.scenes.iter().any(|scene| scene.narration.is_some());
     let own_voice = board
         .voice
         .as_ref()
         .filter(|_| speaks && model_plan.voice.is_none());
     if request.mode == Mode::Render {
-        check_programs(&submission, &board, speaks, own_voice.is_some())?;
+        check_programs(submission, &board, speaks, own_voice.is_some())?;
     }
     let tools = &submission.state.media_jobs.tools;
     // A plan works without the synthesizer. In this case, the voice is checked when the plan is
@@ -88,19 +120,41 @@ pub(super) async fn compose(submission: Submission<'_>) -> Result<JobReference, 
         None => None,
     };
     let is_plan = request.mode == Mode::Plan;
-    let due = script.iter().chain(scenes.iter().filter(|_| !is_plan));
-    let amount = sum(due);
+    Ok(Prepared {
+        items: script
+            .into_iter()
+            .chain(scenes.into_iter().filter(|_| !is_plan))
+            .collect(),
+        terms: FixedTerms {
+            price_version: composition_version(),
+            not_covered_by: step_pricing::not_covered_by(&routes),
+        },
+        request,
+        recipe,
+        topic,
+        board,
+        model_plan,
+    })
+}
+
+pub(super) async fn compose(submission: Submission<'_>) -> Result<JobReference, Error> {
+    let Prepared {
+        request,
+        recipe,
+        mut topic,
+        mut board,
+        model_plan,
+        items,
+        terms,
+    } = prepare(&submission).await?;
+    let amount = sum(items.iter());
     let hold = hold_request(&submission);
-    let terms = FixedTerms {
-        price_version: composition_version(),
-        not_covered_by: step_pricing::not_covered_by(&routes),
-    };
     let ledger = &*submission.state.media_jobs.pipeline.ledger;
-    tollgate_billing::Hold::check_amount(ledger, &hold, &terms, amount).await?;
+    Hold::check_amount(ledger, &hold, &terms, amount).await?;
     let stored = fetch(&submission, &mut board, topic.as_mut(), &request).await?;
     let composition = Composition {
         head: head(&submission, request.metadata),
-        is_plan,
+        is_plan: request.mode == Mode::Plan,
         recipe: recipe.slug.clone(),
         topic,
         board: board.without_inline(),

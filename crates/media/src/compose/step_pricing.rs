@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tollgate_billing::{Demand, quote};
+use tollgate_billing::{Demand, Step, StepItem, quote};
 use tollgate_catalog::{Model, ModelKind};
 use tollgate_pipeline::Routed;
 use tollgate_storage::UsagePart;
@@ -57,6 +57,21 @@ pub(super) struct Item {
     pub(super) name: String,
     pub(super) model: String,
     pub(super) cost: Credits,
+    /// Components of the cost.
+    parts: Vec<tollgate_billing::Item>,
+}
+
+impl Item {
+    /// Returns the components of the cost, with the name and the model of the step.
+    pub(super) fn of_quote(&self) -> impl Iterator<Item = StepItem> {
+        self.parts.iter().map(|item| StepItem {
+            step: Some(Step {
+                name: self.name.clone(),
+                model: self.model.clone(),
+            }),
+            item: *item,
+        })
+    }
 }
 
 /// Generation params of a scene's image or video.
@@ -295,10 +310,12 @@ fn routed<'r>(routes: &'r mut [Routed], name: &str) -> Result<&'r mut Routed, Er
 }
 
 fn item(model: &Model, name: String, public: &str, demand: &Demand) -> Item {
+    let quote = quote(model, demand);
     Item {
         name,
         model: public.to_owned(),
-        cost: quote(model, demand).amount,
+        cost: quote.amount,
+        parts: quote.items(model, demand),
     }
 }
 

@@ -11,4 +11,5 @@ mod wire;
 
 pub(crate) use generator::{ImageGenerator, KIND, Params};
 pub use routes::routes;
+pub use service::quote;
 pub(crate) use service::still;

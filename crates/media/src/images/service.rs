@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tollgate_billing::Demand;
+use tollgate_billing::{Demand, ItemizedQuote};
 use tollgate_catalog::{Factor, Model, ModelKind, Template};
 use tollgate_edge::{FormField, RequestContext};
-use tollgate_pipeline::Routed;
+use tollgate_pipeline::{CallRequest, Routed};
 use tollgate_storage::{Job, Media};
 use tollgate_types::{Error, ErrorCode, JobId, JobStatus, Unit, Usage};
 use tollgate_upstream::ImageCall;
@@ -55,6 +55,15 @@ pub(super) async fn create(submission: Submission<'_>, prefer: Option<Duration>)
     let request = read::request(&submission.body)?;
     let waits = submission.caller.sync;
     serve(submission, GENERATIONS, request, prefer, waits).await
+}
+
+/// Returns the hold that [`create`] would take for the same request. The demand depends on the
+/// number of input images, so they are not fetched.
+pub async fn quote(submission: Submission<'_>) -> Result<ItemizedQuote, Error> {
+    let request = read::request(&submission.body)?;
+    submission.ctx.note_ignored(&request.ignored);
+    let Prepared { routed, call, .. } = prepare(&submission, GENERATIONS, request).await?;
+    submission.quote(routed, call).await
 }
 
 /// Handles the form of an image edit. Waits for the result by default, because OpenAI's clients
@@ -145,23 +154,53 @@ fn usage(job: &Job) -> Value {
     Value::Object(fields)
 }
 
+/// A validated request whose input images are not fetched yet.
+struct Prepared {
+    request: Request,
+    routed: Routed,
+    params: Params,
+    /// Number of images to generate.
+    count: u32,
+    call: CallRequest<ImageCall>,
+}
+
+async fn prepare(
+    submission: &Submission<'_>,
+    endpoint: &'static str,
+    request: Request,
+) -> Result<Prepared, Error> {
+    let template = submission.template(request.template.as_deref(), ModelKind::Image)?;
+    let mut routed = submission.route(request.model.as_deref(), template.as_deref(), ModelKind::Image)?;
+    let (request, params) = blended(request, template.as_deref(), &mut routed)?;
+    submission.check_webhook(request.webhook_url.as_deref())?;
+    submission
+        .check_texts([&request.prompt, &request.negative_prompt])
+        .await?;
+    let count = request.num_images.unwrap_or(1);
+    let demand = demand(&routed.model, &params, count, inputs(&request).count());
+    Ok(Prepared {
+        call: submission.call(endpoint, demand, params.call(1)),
+        request,
+        routed,
+        params,
+        count,
+    })
+}
+
 async fn accept(
     submission: &Submission<'_>,
     endpoint: &'static str,
     request: Request,
 ) -> Result<JobId, Error> {
-    let template = submission.template(request.template.as_deref(), ModelKind::Image)?;
-    let mut routed = submission.route(request.model.as_deref(), template.as_deref(), ModelKind::Image)?;
-    let (request, mut params) = blended(request, template.as_deref(), &mut routed)?;
-    let count = request.num_images.unwrap_or(1);
-    let call = params.call(1);
-    submission.check_webhook(request.webhook_url.as_deref())?;
-    submission
-        .check_texts([&request.prompt, &request.negative_prompt])
-        .await?;
+    let Prepared {
+        request,
+        routed,
+        mut params,
+        count,
+        call,
+    } = prepare(submission, endpoint, request).await?;
+    submission.check_balance(&routed.model, &call.demand).await?;
     let named: Vec<(String, String)> = inputs(&request).cloned().collect();
-    let demand = demand(&routed.model, &params, count, named.len());
-    submission.check_balance(&routed.model, &demand).await?;
     let finder = submission.finder();
     let found = finder.images(&named).await?;
     check_mask(&found, request.mask.is_some())?;
@@ -174,7 +213,7 @@ async fn accept(
             parts: parts(count, routed.max_outputs::<ImageCall>()),
             params,
         },
-        request: submission.call(endpoint, demand, call),
+        request: call,
         routed,
         webhook_url: request.webhook_url,
     };

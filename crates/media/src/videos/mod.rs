@@ -12,6 +12,8 @@ mod source;
 mod wire;
 
 pub(crate) use generator::{KIND, Params, VideoGenerator, read as read_video};
+pub use openai::quote as quote_video;
+pub use service::quote;
 pub(crate) use service::scene;
 
 use utoipa_axum::router::OpenApiRouter;

@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use tollgate_billing::Demand;
+use tollgate_billing::{Demand, ItemizedQuote};
 use tollgate_catalog::media::{parse_ratio, resolution, size_of};
 use tollgate_catalog::{Factor, MediaEntry, Model, ModelKind, Template};
-use tollgate_pipeline::Routed;
+use tollgate_pipeline::{CallRequest, Routed};
 use tollgate_storage::Media;
 use tollgate_types::{Error, ErrorCode, JobId, JobStatus};
+use tollgate_upstream::VideoCall;
 
 use super::blend;
 use super::extend::apply_source_size;
@@ -51,12 +52,40 @@ pub(super) async fn create(submission: Submission<'_>) -> Result<JobReference, E
     ))
 }
 
-/// Accepts the job of a parsed request. `endpoint` is the path at which the request arrived.
-pub(super) async fn accept(
+/// Returns the hold that `POST /v1/videos/generations` would take for the same request.
+pub async fn quote(submission: Submission<'_>) -> Result<ItemizedQuote, Error> {
+    let request = read::request(&submission.body)?;
+    quote_request(&submission, request, ENDPOINT).await
+}
+
+/// Returns the hold that [`accept`] would take. Fetches the source of an extended video, whose size
+/// determines the price, and no other inputs.
+pub(super) async fn quote_request(
     submission: &Submission<'_>,
     request: Request,
     endpoint: &'static str,
-) -> Result<JobId, Error> {
+) -> Result<ItemizedQuote, Error> {
+    let Prepared { routed, call, .. } = prepare(submission, request, endpoint).await?;
+    submission.quote(routed, call).await
+}
+
+/// A validated request.
+struct Prepared {
+    request: Request,
+    routed: Routed,
+    params: Params,
+    inputs: Inputs,
+    /// Fetched inputs of an extended video; `None` for other videos, whose inputs are not fetched
+    /// yet.
+    extended: Option<Vec<FoundInput>>,
+    call: CallRequest<VideoCall>,
+}
+
+async fn prepare(
+    submission: &Submission<'_>,
+    request: Request,
+    endpoint: &'static str,
+) -> Result<Prepared, Error> {
     let template = submission.template(request.template.as_deref(), ModelKind::Video)?;
     let mut routed = submission.route(request.model.as_deref(), template.as_deref(), ModelKind::Video)?;
     let entry = routed.model.media.entry.clone();
@@ -67,14 +96,11 @@ pub(super) async fn accept(
     submission
         .check_texts([&request.prompt, &request.negative_prompt])
         .await?;
-    let lowest = match request.extend_from {
-        Some(_) => demand(&lowest_priced(&routed.model, &params)),
-        None => demand(&params),
-    };
-    submission.check_balance(&routed.model, &lowest).await?;
-    let finder = submission.finder();
-    let mut found = finder.images(&inputs.images).await?;
+    let mut extended = None;
     if let Some(before) = &request.extend_from {
+        let lowest = demand(&lowest_priced(&routed.model, &params));
+        submission.check_balance(&routed.model, &lowest).await?;
+        let finder = submission.finder();
         let extend_source = source::extend_source(submission.state, &finder, before).await?;
         match_source_size(
             &mut params,
@@ -82,12 +108,45 @@ pub(super) async fn accept(
             (&requested_size, &request.requested_size),
             &extend_source,
         )?;
-        found = start_from_source(&mut params, &mut inputs, &mut routed, extend_source)?;
-        submission.check_balance(&routed.model, &demand(&params)).await?;
+        extended = Some(start_from_source(
+            &mut params,
+            &mut inputs,
+            &mut routed,
+            extend_source,
+        )?);
     }
-    let demand = demand(&params);
     let call = params.call();
     routed.retain_media_providers(&call)?;
+    Ok(Prepared {
+        call: submission.call(endpoint, demand(&params), call),
+        request,
+        routed,
+        params,
+        inputs,
+        extended,
+    })
+}
+
+/// Accepts the job of a parsed request. `endpoint` is the path at which the request arrived.
+pub(super) async fn accept(
+    submission: &Submission<'_>,
+    request: Request,
+    endpoint: &'static str,
+) -> Result<JobId, Error> {
+    let Prepared {
+        request,
+        routed,
+        mut params,
+        inputs,
+        extended,
+        call,
+    } = prepare(submission, request, endpoint).await?;
+    submission.check_balance(&routed.model, &call.demand).await?;
+    let finder = submission.finder();
+    let found = match extended {
+        Some(found) => found,
+        None => finder.images(&inputs.images).await?,
+    };
     let stored = finder.store(submission.ctx.id, found).await?;
     fill(&mut params, &inputs, &stored);
     let accepted = Acceptance {
@@ -97,7 +156,7 @@ pub(super) async fn accept(
             parts: vec![1],
             params,
         },
-        request: submission.call(endpoint, demand, call),
+        request: call,
         routed,
         webhook_url: request.webhook_url,
     };

@@ -8,3 +8,4 @@ mod service;
 mod wire;
 
 pub use routes::routes;
+pub use service::quote;

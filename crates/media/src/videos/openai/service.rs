@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use tollgate_accounts::Caller;
+use tollgate_billing::ItemizedQuote;
 use tollgate_storage::{Job, JobFilter, Media, StorageErrorKind};
 use tollgate_types::{AccountId, Error, ErrorCode, JobId, JobStatus, MediaId};
 
@@ -28,6 +29,13 @@ pub(super) async fn create(submission: Submission<'_>, sent: &Sent) -> Result<Vi
     let accepted = service::accept(&submission, request, ENDPOINT).await;
     let id = accepted.map_err(as_named_here)?;
     accepted_video(&submission, id).await
+}
+
+/// Returns the hold that `POST /v1/videos` would take for the same JSON request.
+pub async fn quote(submission: Submission<'_>) -> Result<ItemizedQuote, Error> {
+    let request = read::request(&Sent::Json(submission.body.clone()))?;
+    let quote = service::quote_request(&submission, request, ENDPOINT).await;
+    quote.map_err(as_named_here)
 }
 
 /// Accepts the job of a video with the parameters of another video and a new prompt.
