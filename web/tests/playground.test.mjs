@@ -177,6 +177,28 @@ test("an image job shows its price and progress, and survives a reload", async (
   await inspect(page, "playground-image", { isPhone: true });
 });
 
+test("speech and compositions show their quotes, and whether the balance covers them", async () => {
+  await openMode("speech");
+  const text = page.getByLabel("Text", { exact: true });
+  await text.fill("Hello");
+  await page.getByText("5 × 15 a million").waitFor();
+  assert.equal(await page.getByText("More than the balance.").count(), 0);
+  await page.route("**/console/v1/quote", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), sufficient: false } });
+  });
+  await text.fill("Hello!");
+  await page.getByText("More than the balance.").waitFor();
+  await openMode("compose");
+  await page.getByRole("textbox", { name: "Topic" }).fill("The sea");
+  await page.getByText(/^at most 0\.0\d+, more than the balance$/).waitFor();
+  await page.unroute("**/console/v1/quote");
+  await inspect(page, "playground-quotes");
+  await page.getByRole("button", { name: "Plan", exact: true }).click();
+  const board = page.getByRole("region", { name: "Storyboard" });
+  await board.getByText(/^at most 0\.\d+$/).waitFor({ timeout: 30_000 });
+});
+
 test("embeddings are compared", async () => {
   await openMode("embed");
   await page.getByLabel("Text 1", { exact: true }).fill("A harbour");

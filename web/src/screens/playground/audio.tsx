@@ -14,14 +14,14 @@ import { count, duration, size } from "../../shell/format.ts";
 import { place } from "../../shell/router.ts";
 import { loadUsage } from "../../shell/usage.ts";
 import { findModel, modelsFor } from "./catalog.ts";
-import { CallForm, compactBody, FormPage, ModelField, modeState, Receipt, times, trimmed, ValueField } from "./forms.tsx";
+import { CallForm, compactBody, FormPage, ModelField, modeState, QuoteReceipt, times, trimmed, ValueField } from "./forms.tsx";
+import { useQuote } from "./quote.ts";
 
 export const SPEECH_ENDPOINT = "/v1/audio/speech";
 export const TRANSCRIPTION_ENDPOINT = "/v1/audio/transcriptions";
 
 const MAX_SPOKEN = 4096;
 const FORMATS = ["mp3", "wav", "opus", "aac", "flac"];
-const MILLION = "0.000001";
 
 const TYPES: Record<string, string> = { mp3: "audio/mpeg", wav: "audio/wav", opus: "audio/ogg", aac: "audio/aac", flac: "audio/flac" };
 
@@ -64,7 +64,7 @@ export function SpeechMode(props: { tabs: ComponentChildren; mayCall: boolean })
     speed: form.speed,
   });
   const isComplete = form.input.trim() !== "" && form.voice.trim() !== "" && !!model && props.mayCall;
-  const price = model?.pricing["character"];
+  const quote = useQuote(isComplete ? JSON.stringify(body) : null, () => [{ endpoint: SPEECH_ENDPOINT, request: body }]);
   const length = [...form.input].length;
   const submit = () => {
     if (!isComplete || isBusy) return;
@@ -104,14 +104,7 @@ export function SpeechMode(props: { tabs: ComponentChildren; mayCall: boolean })
         <CallForm
           error={error}
           onSubmit={submit}
-          footer={
-            price && (
-              <Receipt
-                lines={[{ label: `${count(length)} characters`, detail: `× ${price} a million`, cost: times(price, String(length), MILLION) }]}
-                sum="Price"
-              />
-            )
-          }
+          footer={<QuoteReceipt quote={quote} hint="The quote appears as you type." />}
           submit={
             <Button kind="primary" size="large" type="submit" class="grow" isBusy={isBusy} disabled={!isComplete}>
               Speak

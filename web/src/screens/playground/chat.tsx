@@ -4,7 +4,7 @@ import { Button } from "../../parts/button.tsx";
 import { Avatar } from "../../parts/data.tsx";
 import { Icon } from "../../parts/icon.tsx";
 import { Markdown } from "../../parts/markdown.tsx";
-import { amount, plural } from "../../shell/format.ts";
+import { plural } from "../../shell/format.ts";
 import { session } from "../../shell/session.ts";
 import { AnswerColumn } from "./answer.tsx";
 import { filesOf, textOf } from "./body.ts";
@@ -13,7 +13,7 @@ import type { Input } from "./chat-types.ts";
 import { announcement, chat, switchTo, type LiveTurn } from "./conversation.ts";
 import { FileChip, toInput, useAttachments } from "./files.tsx";
 import { ColumnDialog, ParametersPane } from "./parameters.tsx";
-import { useQuote } from "./quote.ts";
+import { quoteText, useQuote } from "./quote.ts";
 import { hasOwnSettings, MAX_COLUMNS } from "./settings.ts";
 
 export const CHAT_ENDPOINT = "/v1/chat/completions";
@@ -413,7 +413,7 @@ function Composer(props: { isOwn: boolean; onEdit: (column: number) => void }) {
           </>
         )}
         <span class={`end t12 num trunc ${quote.error || !quote.isSufficient ? "warn" : "muted"}`} role="status" title={quote.error ?? quote.most ?? undefined}>
-          {quote.error ?? (quote.most !== null && `at most ${amount(quote.most, 4)}${quote.isSufficient ? "" : ", more than the balance"}`)}
+          {quoteText(quote, 4)}
         </span>
         {isRunning ? (
           <Button kind="danger" icon="stop" onClick={() => conversation.stop()}>

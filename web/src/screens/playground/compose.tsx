@@ -16,6 +16,9 @@ import { modelsFor } from "./catalog.ts";
 import { CallForm, compactBody, FormPage, modeState, Receipt } from "./forms.tsx";
 import { JobCard, useJobs } from "./job.tsx";
 import { IMAGE_ENDPOINT, VIDEO_ENDPOINT } from "./media.tsx";
+import { quoteText, useQuote } from "./quote.ts";
+
+const COMPOSE_ENDPOINT = "/v1/videos/compose";
 
 interface Visual {
   prompt?: string;
@@ -117,6 +120,7 @@ export function ComposeMode(props: { tabs: ComponentChildren; mayCall: boolean }
       .finally(() => setBusy(null));
   };
   const isComplete = current.text.trim() !== "" && !!recipe && recipe.available && props.mayCall;
+  const quote = useQuote(isComplete ? JSON.stringify(plan) : null, () => [{ endpoint: COMPOSE_ENDPOINT, request: plan }]);
   const board = storyboard.value;
   const [latest, ...earlier] = jobs;
   return (
@@ -129,7 +133,12 @@ export function ComposeMode(props: { tabs: ComponentChildren; mayCall: boolean }
         <CallForm
           error={error}
           onSubmit={() => isComplete && send("plan", plan)}
-          footer={<p class="muted t12">A plan costs only its script. It returns the storyboard and the price of its render.</p>}
+          footer={
+            <>
+              <p class="muted t12">A plan costs only its script. It returns the storyboard and the price of its render.</p>
+              <p class={`t12 num ${quote.error || !quote.isSufficient ? "warn" : "muted"}`}>{quoteText(quote, 4)}</p>
+            </>
+          }
           submit={
             <Button
               {...(board ? {} : { kind: "primary" as const })}
@@ -218,10 +227,8 @@ export function ComposeMode(props: { tabs: ComponentChildren; mayCall: boolean }
       {board && (
         <StoryboardEditor
           isBusy={isBusy === "render"}
-          isPricing={isBusy === "plan"}
-          onPrice={() => send("plan", { mode: "plan", storyboard: cleaned(board.board) })}
           mayCall={props.mayCall}
-          onRender={() => send("render", { mode: "render", storyboard: cleaned(board.board) })}
+          onRender={(body) => send("render", body)}
         />
       )}
       {earlier.map((id) => (
@@ -292,16 +299,16 @@ function cleaned(board: Storyboard): Record<string, unknown> {
 
 function StoryboardEditor(props: {
   isBusy: boolean;
-  isPricing: boolean;
   mayCall: boolean;
-  /** Plans the edited storyboard, which is free and returns its price. */
-  onPrice: () => void;
-  onRender: () => void;
+  onRender: (body: Record<string, unknown>) => void;
 }) {
   const state = storyboard.value;
+  const scenes = state?.board.scenes ?? [];
+  const isValid = scenes.length > 0 && scenes.every((scene) => scene.visual.prompt?.trim() || scene.visual.image || scene.visual.video);
+  const body = { mode: "render", storyboard: state && cleaned(state.board) };
+  const quote = useQuote(isValid && props.mayCall ? JSON.stringify(body) : null, () => [{ endpoint: COMPOSE_ENDPOINT, request: body }]);
   if (!state) return null;
   const { board } = state;
-  const { scenes } = board;
   const change = (next: Partial<Storyboard>) => {
     storyboard.value = { ...state, board: { ...board, ...next }, isChanged: true };
   };
@@ -311,19 +318,16 @@ function StoryboardEditor(props: {
     const rest = scenes.filter((_, at) => at !== index);
     change({ scenes: rest.toSpliced(to, 0, scenes[index] as Scene) });
   };
-  const isValid = scenes.length > 0 && scenes.every((scene) => scene.visual.prompt?.trim() || scene.visual.image || scene.visual.video);
   return (
     <section class="stack g12" aria-label="Storyboard">
       <header class="row wrap">
         <h2>Storyboard</h2>
         <span class="muted t12">{plural(scenes.length, "scene")}</span>
         <span class="end row">
-          {state.isChanged && (
-            <Button isBusy={props.isPricing} disabled={!isValid || !props.mayCall} onClick={props.onPrice}>
-              Price again
-            </Button>
-          )}
-          <Button kind="primary" isBusy={props.isBusy} disabled={!isValid || !props.mayCall} onClick={props.onRender}>
+          <span class={`t12 num ${quote.error || !quote.isSufficient ? "warn" : "muted"}`} role="status">
+            {quoteText(quote, 4)}
+          </span>
+          <Button kind="primary" isBusy={props.isBusy} disabled={!isValid || !props.mayCall} onClick={() => props.onRender(body)}>
             Render
           </Button>
         </span>

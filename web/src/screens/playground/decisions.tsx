@@ -8,12 +8,12 @@ import { Field, Select } from "../../parts/field.tsx";
 import { EmptyState } from "../../parts/states.tsx";
 import { TextArea } from "../../parts/text-area.tsx";
 import { PUBLIC_API, request } from "../../shell/api.ts";
-import { amount, count, duration, plural } from "../../shell/format.ts";
+import { count, duration, plural } from "../../shell/format.ts";
 import { place } from "../../shell/router.ts";
 import { loadUsage } from "../../shell/usage.ts";
 import { findModel, modelsFor } from "./catalog.ts";
 import { CallForm, FormPage, ModelField, modeState, trimmed, ValueField } from "./forms.tsx";
-import { useQuote } from "./quote.ts";
+import { quoteText, useQuote } from "./quote.ts";
 
 export const DECISIONS_ENDPOINT = "/v1/decisions";
 
@@ -187,7 +187,7 @@ export function DecisionsMode(props: { tabs: ComponentChildren; mayCall: boolean
           submit={
             <>
               <span class={`t12 num grow trunc ${quote.error || !quote.isSufficient ? "warn" : "muted"}`} title={quote.error ?? undefined}>
-                {quote.error ?? (quote.most !== null && `at most ${amount(quote.most, 7)}`)}
+                {quoteText(quote, 7)}
               </span>
               <Button kind="primary" type="submit" isBusy={isBusy} disabled={!isComplete}>
                 Decide <kbd class="onp">Ctrl ⏎</kbd>

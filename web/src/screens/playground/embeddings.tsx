@@ -7,13 +7,13 @@ import { Chip, TableFrame } from "../../parts/data.tsx";
 import { EmptyState } from "../../parts/states.tsx";
 import { TextArea } from "../../parts/text-area.tsx";
 import { PUBLIC_API, request } from "../../shell/api.ts";
-import { amount, count, duration } from "../../shell/format.ts";
+import { count, duration } from "../../shell/format.ts";
 import { place } from "../../shell/router.ts";
 import { loadUsage } from "../../shell/usage.ts";
 import { findModel, modelsFor } from "./catalog.ts";
 import { CallForm, compactBody, FormPage, ModelField, modeState, trimmed } from "./forms.tsx";
 import { NumberField } from "./parameters.tsx";
-import { useQuote } from "./quote.ts";
+import { quoteText, useQuote } from "./quote.ts";
 
 export const EMBEDDINGS_ENDPOINT = "/v1/embeddings";
 
@@ -85,8 +85,8 @@ export function EmbeddingsMode(props: { tabs: ComponentChildren; mayCall: boolea
           error={error}
           onSubmit={submit}
           footer={
-            <p class={`t12 num ${quote.error ? "warn" : "muted"}`}>
-              {quote.error ?? (quote.most !== null ? `at most ${amount(quote.most, 9)}` : "The quote appears as you type.")}
+            <p class={`t12 num ${quote.error || !quote.isSufficient ? "warn" : "muted"}`}>
+              {quoteText(quote, 9) ?? "The quote appears as you type."}
             </p>
           }
           submit={

@@ -15,6 +15,7 @@ import type { Model } from "../../shell/types.ts";
 import { findModel, prefixMark } from "./catalog.ts";
 import { CodeDialog } from "./code-dialog.tsx";
 import type { CodeRequest } from "./code.ts";
+import type { QuoteItem, QuoteState } from "./quote.ts";
 
 const resets: (() => void)[] = [];
 
@@ -201,9 +202,9 @@ export interface PriceLine {
   cost: string;
 }
 
-/** The price before a call, line by line. */
-export function Receipt(props: { lines: PriceLine[]; sum: string }) {
-  const total = props.lines.reduce((sum, line) => add(sum, line.cost), "0");
+/** The price before a call, line by line. Without a total, the lines are added up. */
+export function Receipt(props: { lines: PriceLine[]; sum: string; total?: string }) {
+  const total = props.total ?? props.lines.reduce((sum, line) => add(sum, line.cost), "0");
   return (
     <div class="receipt">
       {props.lines.map((line) => (
@@ -220,6 +221,43 @@ export function Receipt(props: { lines: PriceLine[]; sum: string }) {
         <span title={total}>{trimmed(total)}</span>
       </div>
     </div>
+  );
+}
+
+const CLASSES: Record<string, string> = {
+  input: "Input tokens",
+  output: "Output tokens",
+  image: "Standard images",
+  video: "Standard seconds",
+  character: "Characters",
+};
+
+const PER_MILLION = ["input", "output", "character"];
+
+/** The maximum cost before a call, and whether the balance covers it. */
+export function QuoteReceipt(props: {
+  quote: QuoteState;
+  /** Labels of the lines by class, where the form has more to tell than the quote. */
+  labels?: Record<string, string>;
+  hint: string;
+}) {
+  const { quote } = props;
+  if (quote.error !== null) return <p class="t12 warn">{quote.error}</p>;
+  if (quote.most === null) return <p class="muted t12">{props.hint}</p>;
+  const line = (item: QuoteItem): PriceLine => ({
+    label: props.labels?.[item.class] ?? CLASSES[item.class] ?? item.class,
+    detail: `${item.quantity} × ${item.price}${PER_MILLION.includes(item.class) ? " a million" : ""}`,
+    cost: item.cost,
+  });
+  return (
+    <>
+      <Receipt lines={quote.items.map(line)} sum="At most" total={quote.most} />
+      {!quote.isSufficient && (
+        <p class="t12 warn" role="status">
+          More than the balance.
+        </p>
+      )}
+    </>
   );
 }
 

@@ -10,9 +10,10 @@ import { place } from "../../shell/router.ts";
 import type { Model } from "../../shell/types.ts";
 import { loadUsage } from "../../shell/usage.ts";
 import { findModel, modelsFor } from "./catalog.ts";
-import { CallForm, compactBody, FormPage, InlineFiles, ModelField, modeState, Receipt, times, ValueField, type InlineFile, type PriceLine } from "./forms.tsx";
+import { CallForm, compactBody, FormPage, InlineFiles, ModelField, modeState, QuoteReceipt, ValueField, type InlineFile } from "./forms.tsx";
 import { EarlierJobs, JobCard, useJobs } from "./job.tsx";
 import { NumberField } from "./parameters.tsx";
+import { useQuote } from "./quote.ts";
 
 export const IMAGE_ENDPOINT = "/v1/images/generations";
 export const VIDEO_ENDPOINT = "/v1/videos/generations";
@@ -62,12 +63,6 @@ function limit(model: Model | undefined, name: string, fallback: number): number
   return typeof value === "number" ? value : fallback;
 }
 
-function factor(model: Model | undefined, name: string): string {
-  const factors = model?.limits["factors"] as Record<string, unknown> | undefined;
-  const value = factors?.[name];
-  return typeof value === "string" ? value : "1";
-}
-
 /** Returns a value if the model supports it, so that a change of the model drops what it lacks. */
 function supported(value: string, values: string[]): string {
   return values.includes(value) ? value : "";
@@ -88,19 +83,9 @@ function imageBody(form: MediaForm, model: Model | undefined): Record<string, un
   });
 }
 
-function imagePrice(form: MediaForm, model: Model | undefined): PriceLine[] | null {
-  const price = model?.pricing["image"];
-  if (!price) return null;
-  const resolution = supported(form.resolution, list(model, "resolutions"));
-  const quality = supported(form.quality, list(model, "qualities"));
-  const each = times(price, factor(model, resolution), factor(model, quality));
-  const number = Math.min(form.number, limit(model, "max_images", 1));
-  const at = [resolution, quality].filter(Boolean).join(", ");
-  return [{ label: `${plural(number, "image")}${at ? ` at ${at}` : ""}`, detail: `${number} × ${shown(each)}`, cost: times(each, String(number)) }];
-}
-
-function shown(value: string): string {
-  return value.replace(/0+$/, "").replace(/\.$/, "");
+function imageLabel(form: MediaForm, model: Model | undefined): string {
+  const at = [supported(form.resolution, list(model, "resolutions")), supported(form.quality, list(model, "qualities"))];
+  return [plural(Math.min(form.number, limit(model, "max_images", 1)), "image"), at.filter(Boolean).join(", ")].filter(Boolean).join(" at ");
 }
 
 function videoBody(form: MediaForm, model: Model | undefined): Record<string, unknown> {
@@ -121,20 +106,17 @@ function videoBody(form: MediaForm, model: Model | undefined): Record<string, un
   });
 }
 
-function videoPrice(form: MediaForm, model: Model | undefined): PriceLine[] | null {
-  const price = model?.pricing["video"];
-  if (!price) return null;
+function videoLabel(form: MediaForm, model: Model | undefined): string {
   const resolution = supported(form.resolution, list(model, "resolutions")) || (list(model, "resolutions")[0] ?? "");
-  const seconds = supported(form.duration, list(model, "durations")) || (list(model, "durations")[0] ?? "1");
+  const seconds = supported(form.duration, list(model, "durations")) || (list(model, "durations")[0] ?? "");
   const hasAudio = !!model?.limits["audio"] && form.hasAudio;
-  const each = times(price, factor(model, resolution), hasAudio ? factor(model, "audio") : "1");
-  return [
-    {
-      label: `${seconds} s${resolution ? ` at ${resolution}` : ""}${hasAudio ? " with audio" : ""}`,
-      detail: `${seconds} × ${shown(each)}`,
-      cost: times(each, seconds),
-    },
-  ];
+  return `${seconds ? `${seconds} s` : "Video"}${resolution ? ` at ${resolution}` : ""}${hasAudio ? " with audio" : ""}`;
+}
+
+/** Returns a request without the bytes of its images, whose number alone determines the quote. */
+function withoutBytes(body: Record<string, unknown>): Record<string, unknown> {
+  const short = (value: unknown) => (Array.isArray(value) ? value.map(() => "data:,") : "data:,");
+  return Object.fromEntries(Object.entries(body).map(([name, value]) => [name, name === "image" || name === "images" ? short(value) : value]));
 }
 
 const FORMATS = ["png", "jpeg", "webp"];
@@ -155,7 +137,7 @@ export function ImageMode(props: { tabs: ComponentChildren; mayCall: boolean }) 
       title="Image"
       path="/images/generations"
       body={imageBody(current, model)}
-      price={imagePrice(current, model)}
+      labels={{ image: imageLabel(current, model) }}
       count={Math.min(form.number, limit(model, "max_images", 1))}
       submit="Generate"
       texts={{ running: "Generating images", done: "Images" }}
@@ -216,7 +198,7 @@ export function VideoMode(props: { tabs: ComponentChildren; mayCall: boolean }) 
       title="Video"
       path="/videos/generations"
       body={videoBody(current, model)}
-      price={videoPrice(current, model)}
+      labels={{ video: videoLabel(current, model) }}
       count={1}
       submit="Generate"
       texts={{ running: "Generating a video", done: "Video" }}
@@ -287,7 +269,7 @@ function MediaMode(props: {
   title: string;
   path: string;
   body: Record<string, unknown>;
-  price: PriceLine[] | null;
+  labels: Record<string, string>;
   count: number;
   submit: string;
   texts: { running: string; done: string };
@@ -300,6 +282,8 @@ function MediaMode(props: {
   const [counts, setCounts] = useState<Record<string, number>>({});
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
+  const quoted = withoutBytes(props.body);
+  const quote = useQuote(props.hasInput && props.mayCall ? JSON.stringify(quoted) : null, () => [{ endpoint: `/v1${props.path}`, request: quoted }]);
   const submit = () => {
     if (isBusy || !props.hasInput || !props.mayCall) return;
     setBusy(true);
@@ -327,13 +311,7 @@ function MediaMode(props: {
         <CallForm
           error={error}
           onSubmit={submit}
-          footer={
-            props.price ? (
-              <Receipt lines={props.price} sum="Price" />
-            ) : (
-              <p class="muted t12">This model is charged by its tokens: the cost is known after the call.</p>
-            )
-          }
+          footer={<QuoteReceipt quote={quote} labels={props.labels} hint="The quote appears as you type." />}
           submit={
             <Button kind="primary" size="large" type="submit" class="grow" isBusy={isBusy} disabled={!props.hasInput || !props.mayCall}>
               {props.submit}

@@ -1,10 +1,20 @@
 import { useEffect, useState } from "preact/hooks";
 
 import { PUBLIC_API, request, toApiError } from "../../shell/api.ts";
-import { add } from "../../shell/format.ts";
+import { add, amount } from "../../shell/format.ts";
+
+export interface QuoteItem {
+  /** Step of a composition. */
+  step?: string;
+  class: string;
+  quantity: number;
+  price: string;
+  cost: string;
+}
 
 interface Quote {
   most: string;
+  items: QuoteItem[];
   input_tokens: number;
   sufficient: boolean;
 }
@@ -12,6 +22,7 @@ interface Quote {
 export interface QuoteState {
   /** Maximum cost of all requests; null if it is unknown. */
   most: string | null;
+  items: QuoteItem[];
   inputTokens: number;
   isSufficient: boolean;
   error: string | null;
@@ -23,9 +34,15 @@ interface QuotedRequest {
   maxCost?: string;
 }
 
-const NOTHING: QuoteState = { most: null, inputTokens: 0, isSufficient: true, error: null };
+const NOTHING: QuoteState = { most: null, items: [], inputTokens: 0, isSufficient: true, error: null };
 
 const DEBOUNCE_MS = 500;
+
+/** Returns the error of a quote, or its amount and whether the balance covers it. */
+export function quoteText(quote: QuoteState, decimals: number): string | null {
+  if (quote.error !== null || quote.most === null) return quote.error;
+  return `at most ${amount(quote.most, decimals)}${quote.isSufficient ? "" : ", more than the balance"}`;
+}
 
 /** Quotes requests after a pause. A null key quotes nothing. */
 export function useQuote(
@@ -56,6 +73,7 @@ export function useQuote(
           if (abort.signal.aborted) return;
           setState({
             most: found.map((one) => one.most).reduce(add, "0"),
+            items: found.flatMap((one) => one.items),
             inputTokens: found[0]?.input_tokens ?? 0,
             isSufficient: found.every((one) => one.sufficient),
             error: null,
