@@ -1,6 +1,7 @@
 // The console of the accounts, on the public listener.
 
 import { start } from "./shell/app.tsx";
+import { unfinishedJobs } from "./shell/live.ts";
 import { mayAdminister, mayCreateKeys, mayMakeCalls, mayManageRole, mayReadContents } from "./shell/roles.ts";
 import { navigate } from "./shell/router.ts";
 
@@ -25,16 +26,6 @@ start({
     },
     { path: "/models", label: "Models", icon: "models", load: () => import("./screens/models/screen.tsx") },
     {
-      path: "/jobs",
-      label: "Jobs",
-      icon: "jobs",
-      isAllowed: mayReadContents,
-      load: () => import("./screens/jobs/screen.tsx"),
-    },
-    { path: "/files", label: "Files", icon: "files", load: () => import("./screens/files/screen.tsx") },
-    { path: "/batches", label: "Batches", icon: "batches", load: () => import("./screens/batches/screen.tsx") },
-    { path: "/templates", label: "Templates", icon: "templates", load: () => import("./screens/templates/screen.tsx") },
-    {
       path: "/usage",
       label: "Usage",
       icon: "usage",
@@ -47,6 +38,44 @@ start({
       icon: "calls",
       group: "Observe",
       load: () => import("./screens/calls/screen.tsx"),
+    },
+    {
+      path: "/audit",
+      label: "Audit log",
+      icon: "audit",
+      group: "Observe",
+      isAllowed: mayAdminister,
+      load: () => import("./screens/audit/screen.tsx"),
+    },
+    {
+      path: "/jobs",
+      label: "Jobs",
+      icon: "jobs",
+      count: () => unfinishedJobs.value,
+      group: "Work",
+      isAllowed: mayReadContents,
+      load: () => import("./screens/jobs/screen.tsx"),
+    },
+    {
+      path: "/batches",
+      label: "Batches",
+      icon: "batches",
+      group: "Work",
+      load: () => import("./screens/batches/screen.tsx"),
+    },
+    {
+      path: "/files",
+      label: "Files",
+      icon: "files",
+      group: "Work",
+      load: () => import("./screens/files/screen.tsx"),
+    },
+    {
+      path: "/templates",
+      label: "Templates",
+      icon: "templates",
+      group: "Work",
+      load: () => import("./screens/templates/screen.tsx"),
     },
     {
       path: "/keys",
@@ -76,14 +105,6 @@ start({
       group: "Account",
       isAllowed: mayAdminister,
       load: () => import("./screens/webhooks/screen.tsx"),
-    },
-    {
-      path: "/audit",
-      label: "Audit",
-      icon: "audit",
-      group: "Account",
-      isAllowed: mayAdminister,
-      load: () => import("./screens/audit/screen.tsx"),
     },
     {
       path: "/settings",

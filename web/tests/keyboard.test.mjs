@@ -175,7 +175,7 @@ const SCREENS = [
   "People",
   "Billing",
   "Webhooks",
-  "Audit",
+  "Audit log",
   "Settings",
   "Overview",
 ];

@@ -103,8 +103,8 @@ test("every guide of the navigation exists, and no link within the documentation
   }
   for (const { name, title } of index) {
     await open(`/guides/${name}`, title);
-    await page.locator(".md").waitFor();
-    for (const link of await page.locator('.md a[href^="/docs/"], .md a[href^="#"]').all()) {
+    await page.locator(".guide").waitFor();
+    for (const link of await page.locator('.guide a[href^="/docs/"], .guide a[href^="#"]').all()) {
       const target = await link.getAttribute("href");
       const [path, fragment] = target.split("#");
       if (path.startsWith("/docs/guides/")) assert.ok(names.has(path.split("/").at(-1)), `${name}: ${target}`);

@@ -63,7 +63,7 @@ test("a failed delivery is sent again", async () => {
 
 test("the audit log shows the changes of the account", async () => {
   await send(page, "POST", "/keys", { name: "production" });
-  await page.getByRole("link", { name: "Audit" }).click();
+  await page.getByRole("link", { name: "Audit log" }).click();
   const entry = page.getByRole("button", { name: /key/ }).first();
   await entry.click();
   await page.getByText("After", { exact: true }).waitFor();

@@ -31,7 +31,7 @@ function webAddress(target: string): string | null {
  */
 export function Markdown(props: MarkdownProps) {
   const resolve = props.resolve ?? webAddress;
-  return <div class="md">{blocks(parse(props.text), resolve)}</div>;
+  return <div class="guide">{blocks(parse(props.text), resolve)}</div>;
 }
 
 interface Heading extends Tokens.Heading {

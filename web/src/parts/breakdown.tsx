@@ -29,7 +29,7 @@ export function Breakdown(props: { label: string; heads?: readonly [string, stri
   const all = props.all ?? props.rows;
   const rows = isOpen ? all : props.rows.slice(0, SHOWN);
   const hasMore = all.length > props.rows.length || props.rows.length > SHOWN;
-  const classes = props.heads ? "brk pair" : "brk";
+  const classes = props.heads ? "brk paired" : "brk";
   return (
     <div class={classes}>
       {props.heads && (

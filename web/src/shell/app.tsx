@@ -39,6 +39,8 @@ export interface ScreenEntry {
   isInFooter?: boolean;
   /** Whether the role of the person allows the screen. The default is every role. */
   isAllowed?: () => boolean;
+  /** Number beside the label; 0 shows none. */
+  count?: () => number;
   load: Loader;
 }
 

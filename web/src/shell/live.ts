@@ -27,6 +27,9 @@ const listeners = new Map<string, Set<Listener>>();
 /** Whether changes arrive at the moment. */
 export const isLive = signal(false);
 
+/** Number of jobs of the account that are queued or run, at most 200. */
+export const unfinishedJobs = signal(0);
+
 /** Calls a listener after each change of a topic, until the returned function is called. */
 export function listen<T extends Topic>(topic: T, listener: (data: LiveData[T]) => void): () => void {
   const all = listeners.get(topic) ?? new Set();
@@ -91,7 +94,7 @@ export function follow(account: string): () => void {
         for await (const event of readEvents(response)) {
           delay = MIN_DELAY_MS;
           last = event.id ?? last;
-          if (known.has(event.type)) publish(event.type, event.data);
+          publish(event.type, event.data, known.has(event.type));
           known.add(event.type);
         }
       } catch (error) {
@@ -105,6 +108,7 @@ export function follow(account: string): () => void {
       delay = Math.min(delay * 2, MAX_DELAY_MS);
     }
   };
+  unfinishedJobs.value = 0;
   onVisibility();
   document.addEventListener("visibilitychange", onVisibility);
   return () => {
@@ -114,12 +118,14 @@ export function follow(account: string): () => void {
   };
 }
 
-function publish(topic: string, text: string): void {
+function publish(topic: string, text: string, isChange: boolean): void {
   let data: unknown;
   try {
     data = JSON.parse(text);
   } catch {
     return;
   }
+  if (topic === "jobs") unfinishedJobs.value = (data as LiveData["jobs"]).unfinished;
+  if (!isChange) return;
   for (const listener of listeners.get(topic) ?? []) (listener as (data: unknown) => void)(data);
 }

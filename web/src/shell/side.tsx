@@ -23,6 +23,17 @@ function isCurrent(screen: ScreenEntry): boolean {
   return path === screen.path || path.startsWith(`${screen.path}/`);
 }
 
+function Count(props: { of: ScreenEntry }) {
+  const number = props.of.count?.() ?? 0;
+  if (number === 0) return null;
+  return (
+    <span class="end muted num t12">
+      {number}
+      <span class="sr"> running</span>
+    </span>
+  );
+}
+
 /** The navigation, the account and the person. On phones it is a drawer. */
 export function Side(props: { console: Console }) {
   return (
@@ -87,6 +98,7 @@ function Navigation(props: { screens: ScreenEntry[] }) {
           >
             <Icon name={screen.icon} />
             {screen.label}
+            <Count of={screen} />
           </a>
         </>
       ))}

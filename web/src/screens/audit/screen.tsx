@@ -11,7 +11,7 @@ const PAGE_SIZE = 25;
 /** The audit log of the account. */
 export function Screen() {
   return (
-    <Page title="Audit">
+    <Page title="Audit log">
       {mayAdminister() ? (
         <Entries />
       ) : (

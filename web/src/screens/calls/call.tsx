@@ -46,7 +46,7 @@ export function CallPane(props: PaneProps) {
   return (
     <aside
       ref={pane}
-      class="detail"
+      class="calldetail"
       aria-label="Call"
       tabIndex={-1}
       onKeyDown={(event) => {

@@ -80,8 +80,8 @@ export function Screen() {
       action={<CsvButton query={query} isEmpty={calls.rows.length === 0} />}
       filters={<Filters range={range} period={period} names={names} />}
     >
-      <div class={opened ? "split open" : "split"}>
-        <div ref={list} class="lst" onKeyDown={(event) => moveRow(event, list.current)}>
+      <div class={opened ? "calls open" : "calls"}>
+        <div ref={list} class="callrows" onKeyDown={(event) => moveRow(event, list.current)}>
           {calls.error && calls.rows.length === 0 ? (
             <ErrorState what="The list of calls" error={calls.error} onRetry={calls.reload} />
           ) : calls.rows.length === 0 && calls.isLoading ? (
@@ -147,7 +147,7 @@ function columnsOf(names: Names, addressOf: (id: string) => string): Column<Usag
       label: "Model",
       cell: (row) => (
         <>
-          <a class="rowlink modelname" href={href(addressOf(row.id))}>
+          <a class="rowlink callmodel" href={href(addressOf(row.id))}>
             <ModelName id={row.model ?? row.requested_model ?? "No model"} />
           </a>
           {row.outcome !== "ok" && (
@@ -280,7 +280,7 @@ function Filters(props: { range: string; period: Period | null; names: Names }) 
   return (
     <>
       <Menu
-        class="filter on"
+        class="search-filter on"
         label="Range"
         items={[
           ...RANGES.map((one) => ({
