@@ -29,6 +29,7 @@ test("the catalogue is filtered, sorted and searched", async () => {
   assert.ok((await rows().count()) < all);
   await page.reload();
   await page.getByRole("button", { name: "Remove the filter Decisions" }).click();
+  await page.getByRole("link", { name: "sim/chat", exact: true }).waitFor();
   assert.equal(await rows().count(), all);
 
   await page.getByRole("button", { name: /^Sort/ }).click();

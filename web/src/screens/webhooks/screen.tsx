@@ -282,7 +282,7 @@ function DeliveryRow(props: { delivery: Delivery; isOpen: boolean; onToggle: () 
               )}
             </dl>
             {!isSuspended.value && (
-              <div class="row">
+              <div class="row sendagain">
                 <Button size="small" icon="retry" isBusy={isSending} onClick={() => void sendAgain()}>
                   {delivery.state === "pending" ? "Send now" : "Send again"}
                 </Button>
