@@ -25,6 +25,10 @@ pub(crate) const INSERT: &str = "INSERT INTO job (account_id, id, key_id, member
 pub(crate) const GET: &str = "SELECT * FROM job WHERE account_id = $1 AND id = $2";
 pub(crate) const LIST: &str = "SELECT * FROM job WHERE account_id = $1 AND id < $2 AND id > $3 AND kind = COALESCE($4, kind) \
     AND status = COALESCE($5, status) ORDER BY id DESC LIMIT $6";
+pub(crate) const NEWEST: &str =
+    "SELECT id, last_event FROM job WHERE account_id = $1 ORDER BY id DESC LIMIT 1";
+pub(crate) const UNFINISHED: &str = "SELECT id, last_event FROM job WHERE account_id = $1 \
+    AND status IN ('queued', 'in_progress') ORDER BY id LIMIT $2";
 /// Lists jobs in ascending order; [`newest_first`] reverses the rows.
 pub(crate) const LIST_ASCENDING: &str = "SELECT * FROM job WHERE account_id = $1 AND id < $2 AND id > $3 AND kind = COALESCE($4, kind) \
     AND status = COALESCE($5, status) ORDER BY id LIMIT $6";
@@ -118,6 +122,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     GET,
     LIST,
     LIST_ASCENDING,
+    NEWEST,
+    UNFINISHED,
     SEARCH,
     STEPS,
     EVENTS,
@@ -386,6 +392,22 @@ columns! {
         webhook: Option<Vec<u8>>,
         webhook_state: Option<String>,
         webhook_attempts: i64,
+    }
+}
+
+columns! {
+    /// A row of [`NEWEST`] or [`UNFINISHED`].
+    pub(crate) struct OpenJobColumns {
+        id: Vec<u8>,
+        last_event: i64,
+    }
+}
+
+impl OpenJobColumns {
+    /// Returns the job with the number of its last event.
+    pub(crate) fn progress(self) -> Result<(JobId, u64)> {
+        let id = JobId::from_u128(id_from(&self.id)?);
+        Ok((id, quantity_from(self.last_event)?))
     }
 }
 

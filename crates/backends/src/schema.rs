@@ -48,7 +48,7 @@ macro_rules! migrations {
             "0041_key_rights",
             "0042_chats",
             "0043_usage_hours",
-            "0044_job_webhooks",
+            "0044_lists_of_jobs",
         )
     };
     ($folder:literal: $($name:literal,)*) => {

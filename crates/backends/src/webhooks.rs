@@ -1,10 +1,10 @@
 //! SQL of job webhooks that SQLite and PostgreSQL share.
 
-use tollgate_storage::{Delivery, DeliveryOutcome, DeliveryState, Result, StorageError};
-use tollgate_types::Timestamp;
+use tollgate_storage::{Delivery, DeliveryOutcome, DeliveryState, JobDelivery, Result, StorageError};
+use tollgate_types::{JobId, JobStatus, Timestamp};
 
 use crate::columns::columns;
-use crate::rows::corrupt;
+use crate::rows::{corrupt, id_from};
 
 /// Selects whether any webhook is due. Senders poll with it, so it neither writes nor locks.
 pub(crate) const IS_DUE: &str = "SELECT EXISTS (SELECT 1 FROM job WHERE webhook_state = 'pending' \
@@ -32,10 +32,14 @@ pub(crate) const FINISH: &str = "UPDATE job SET webhook_state = $4, webhook_fail
     WHERE account_id = $1 AND id = $2 AND webhook_attempts = $3 AND webhook_state = 'pending'";
 pub(crate) const DELIVERY: &str = "SELECT webhook_state, webhook_attempts, webhook_due_at, webhook_failure, \
     webhook_delivered_at FROM job WHERE account_id = $1 AND id = $2 AND webhook_state IS NOT NULL";
-pub(crate) const LIST: &str = "SELECT * FROM job WHERE account_id = $1 AND id < $2 AND webhook_state IS NOT NULL \
+pub(crate) const LIST: &str = "SELECT id, kind, status, completed_at, webhook, webhook_state, webhook_attempts, webhook_due_at, \
+    webhook_failure, webhook_delivered_at \
+    FROM job WHERE account_id = $1 AND id < $2 AND webhook_state IS NOT NULL \
     AND completed_at IS NOT NULL ORDER BY id DESC LIMIT $3";
 /// Selects an ended job with a webhook.
-pub(crate) const ENDED: &str = "SELECT * FROM job WHERE account_id = $1 AND id = $2 AND webhook_state IS NOT NULL \
+pub(crate) const ENDED: &str = "SELECT id, kind, status, completed_at, webhook, webhook_state, webhook_attempts, webhook_due_at, \
+    webhook_failure, webhook_delivered_at \
+    FROM job WHERE account_id = $1 AND id = $2 AND webhook_state IS NOT NULL \
     AND completed_at IS NOT NULL";
 /// Makes the delivery of an ended job due, unless an attempt is in progress.
 pub(crate) const REDELIVER: &str = "UPDATE job SET webhook_state = 'pending', webhook_due_at = $3, webhook_leased = 0, \
@@ -157,6 +161,35 @@ impl TryFrom<DeliveryColumns> for Delivery {
             due_at: Timestamp::from_micros(columns.webhook_due_at),
             failure: columns.webhook_failure,
             delivered_at: columns.webhook_delivered_at.map(Timestamp::from_micros),
+        })
+    }
+}
+
+columns! {
+    /// A row of [`LIST`] or [`ENDED`].
+    pub(crate) struct JobDeliveryColumns {
+        id: Vec<u8>,
+        kind: String,
+        status: String,
+        completed_at: i64,
+        webhook: Vec<u8>,
+    } with {
+        delivery: DeliveryColumns,
+    }
+}
+
+impl TryFrom<JobDeliveryColumns> for JobDelivery {
+    type Error = StorageError;
+
+    fn try_from(columns: JobDeliveryColumns) -> Result<JobDelivery> {
+        let status = JobStatus::parse(&columns.status);
+        Ok(JobDelivery {
+            job: JobId::from_u128(id_from(&columns.id)?),
+            kind: columns.kind.into(),
+            status: status.ok_or_else(|| corrupt(format!("unknown job status '{}'", columns.status)))?,
+            completed_at: Timestamp::from_micros(columns.completed_at),
+            webhook: columns.webhook,
+            delivery: columns.delivery.try_into()?,
         })
     }
 }

@@ -36,7 +36,9 @@ impl Operation for ListDeliveries {
         let webhooks = &operations.storage.webhooks;
         let found = webhooks.list(self.account, self.before, self.limit).await;
         let views = found.map_err(Error::from)?;
-        let views = views.iter().map(|one| DeliveryView::of(operations, one));
+        let views = views
+            .iter()
+            .map(|one| DeliveryView::of(operations, self.account, one));
         Ok(views.collect::<Vec<_>>().into())
     }
 }
@@ -66,7 +68,7 @@ impl Operation for Redeliver {
             let message = "There is no ended job with a webhook and this id.";
             Error::new(ErrorCode::NotFound, message)
         })?;
-        Ok(DeliveryView::of(operations, &found).into())
+        Ok(DeliveryView::of(operations, self.account, &found).into())
     }
 }
 
@@ -100,22 +102,21 @@ pub struct DeliveryView {
 }
 
 impl DeliveryView {
-    fn of(operations: &Operations, found: &JobDelivery) -> Self {
-        let JobDelivery { job, delivery } = found;
-        let (id, sealed) = (job.terms.id, job.terms.webhook.as_deref().unwrap_or_default());
-        let url = operations.vault.open(job.account, id.as_u128(), sealed);
+    fn of(operations: &Operations, account: AccountId, found: &JobDelivery) -> Self {
+        let (id, delivery) = (found.job, &found.delivery);
+        let url = operations.vault.open(account, id.as_u128(), &found.webhook);
         let url = String::from_utf8(url.unwrap_or_default()).unwrap_or_default();
         let is_pending = delivery.state == DeliveryState::Pending;
         Self {
             id,
             event_id: event_id(id),
-            job_type: job.terms.kind.to_string(),
-            job_status: job.status,
+            job_type: found.kind.to_string(),
+            job_status: found.status,
             url: without_query(&url),
             state: delivery.state.as_str().to_owned(),
             attempts: delivery.attempts,
             failure: delivery.failure.clone(),
-            ended_at: job.completed_at.unwrap_or(job.created_at).to_rfc3339(),
+            ended_at: found.completed_at.to_rfc3339(),
             due_at: is_pending.then(|| delivery.due_at.to_rfc3339()),
             delivered_at: delivery.delivered_at.map(|at| at.to_rfc3339()),
         }

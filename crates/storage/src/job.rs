@@ -369,6 +369,15 @@ pub struct JobSearch {
     pub before: Option<JobId>,
 }
 
+/// The newest and the unfinished jobs of an account, without their contents.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct OpenJobs {
+    /// Newest job of the account, finished or not.
+    pub newest: Option<JobId>,
+    /// Unfinished jobs, oldest first, each with the number of its last event.
+    pub unfinished: Vec<(JobId, u64)>,
+}
+
 /// Stores jobs. Every method is atomic: a method that fails has written nothing.
 #[async_trait]
 pub trait JobStore: Send + Sync {
@@ -382,6 +391,9 @@ pub trait JobStore: Send + Sync {
 
     /// Lists up to `limit` jobs of an account, newest first.
     async fn list(&self, account: AccountId, filter: JobFilter, limit: u32) -> Result<Vec<Job>>;
+
+    /// Returns the newest job of an account and up to `limit` unfinished jobs.
+    async fn open_jobs(&self, account: AccountId, limit: u32) -> Result<OpenJobs>;
 
     /// Lists up to `limit` jobs of any account, newest first. For operators: the call may read all
     /// jobs.

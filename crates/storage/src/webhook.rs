@@ -3,8 +3,10 @@
 //! A delivery is due because its job has ended and has a webhook URL; no separate record is needed.
 //! A crash of the process therefore cannot lose a delivery.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use tollgate_types::{AccountId, JobId, Timestamp};
+use tollgate_types::{AccountId, JobId, JobStatus, Timestamp};
 
 use crate::notice::latest_retry;
 use crate::{Job, NoticeState, Result};
@@ -29,10 +31,18 @@ pub struct Delivery {
 }
 
 /// An ended job with a webhook, and the delivery of its webhook.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobDelivery {
-    /// Job that has ended, with its webhook URL.
-    pub job: Job,
+    /// Id of the job.
+    pub job: JobId,
+    /// Kind of the job.
+    pub kind: Arc<str>,
+    /// Final status of the job.
+    pub status: JobStatus,
+    /// Time when the job ended.
+    pub completed_at: Timestamp,
+    /// Webhook URL, sealed by the caller of the store.
+    pub webhook: Vec<u8>,
     /// Delivery of the webhook of this job.
     pub delivery: Delivery,
 }

@@ -9,8 +9,8 @@ use sqlx::{FromRow, PgConnection};
 use tollgate_storage::audit::{Leg, MAX_EARLY_RELEASES};
 use tollgate_storage::{
     HoldOutcome, Job, JobActivity, JobAdvance, JobCancel, JobClaim, JobEnd, JobEvent, JobFilter, JobLease,
-    JobSearch, JobStep, JobStore, LeasedJob, NewHold, NewJob, NewJobEvent, Resolution, Result, Settlement,
-    StorageError,
+    JobSearch, JobStep, JobStore, LeasedJob, NewHold, NewJob, NewJobEvent, OpenJobs, Resolution, Result,
+    Settlement, StorageError,
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, JobId, JobStatus, Timestamp, WorkerId};
@@ -22,10 +22,10 @@ use super::pool::Statement;
 use super::subscription::execute;
 use super::{Node, rows};
 use crate::jobs::{
-    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, JobColumns, JobEventColumns, OVERDUE,
-    RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job, bind_list,
-    bind_search, bind_step, cancel_outcome, is_waiting, newest_first, not_forgettable, of_job, of_lease,
-    shorten_leases, void_lease, without_expiry,
+    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, JobColumns, JobEventColumns, NEWEST,
+    OVERDUE, OpenJobColumns, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, UNFINISHED, bind_end,
+    bind_event, bind_job, bind_list, bind_search, bind_step, cancel_outcome, is_waiting, newest_first,
+    not_forgettable, of_job, of_lease, shorten_leases, void_lease, without_expiry,
 };
 use crate::parts::bind_part;
 use crate::rows::{id_bytes, quantity_column};
@@ -53,6 +53,19 @@ impl JobStore for Jobs {
     async fn list(&self, account: AccountId, filter: JobFilter, limit: u32) -> Result<Vec<Job>> {
         let rows = self.0.pool.all(bind_list!(account, filter, limit)).await?;
         newest_first(rows.iter().map(job), &filter)
+    }
+
+    async fn open_jobs(&self, account: AccountId, limit: u32) -> Result<OpenJobs> {
+        let account = id_bytes(account.as_u128());
+        let progress = |row: &PgRow| OpenJobColumns::from_row(row).map_err(corrupt)?.progress();
+        let newest = sqlx::query(NEWEST).bind(account.clone());
+        let newest = self.0.pool.optional(newest).await?;
+        let unfinished = sqlx::query(UNFINISHED).bind(account).bind(i64::from(limit));
+        let unfinished = self.0.pool.all(unfinished).await?;
+        Ok(OpenJobs {
+            newest: newest.as_ref().map(progress).transpose()?.map(|(id, _)| id),
+            unfinished: unfinished.iter().map(progress).collect::<Result<_>>()?,
+        })
     }
 
     async fn search(&self, search: JobSearch, limit: u32) -> Result<Vec<Job>> {

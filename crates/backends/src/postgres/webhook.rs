@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::FromRow;
-use sqlx::postgres::PgRow;
 use tollgate_storage::{
     Delivery, DeliveryClaim, DeliveryOutcome, JobDelivery, LeasedDelivery, Result, StorageError, WebhookStore,
 };
@@ -17,8 +16,8 @@ use super::rows;
 use crate::jobs::{JobColumns, of_job};
 use crate::rows::id_bytes;
 use crate::webhooks::{
-    DELIVERY, DeliveryColumns, ENDED, IS_DUE, REDELIVER, RENEW_SECRET, SECRET, claim, finish, list,
-    secret_from,
+    DELIVERY, DeliveryColumns, ENDED, IS_DUE, JobDeliveryColumns, REDELIVER, RENEW_SECRET, SECRET, claim,
+    finish, list, secret_from,
 };
 
 pub(super) struct Webhooks(pub(super) Arc<Pool>);
@@ -48,14 +47,17 @@ impl WebhookStore for Webhooks {
 
     async fn list(&self, account: AccountId, before: Option<JobId>, limit: u32) -> Result<Vec<JobDelivery>> {
         let found = self.0.all(list!(account, before, limit)).await?;
-        found.iter().map(job_delivery).collect()
+        found.iter().map(rows::whole::<JobDeliveryColumns, _>).collect()
     }
 
     async fn redeliver(&self, account: AccountId, job: JobId, at: Timestamp) -> Result<Option<JobDelivery>> {
         let statement = of_job!(REDELIVER, account, job).bind(at.as_micros());
         self.0.execute(statement).await?;
         let found = self.0.optional(of_job!(ENDED, account, job)).await?;
-        found.as_ref().map(job_delivery).transpose()
+        found
+            .as_ref()
+            .map(rows::whole::<JobDeliveryColumns, _>)
+            .transpose()
     }
 
     async fn secret(&self, account: AccountId) -> Result<u32> {
@@ -71,11 +73,4 @@ impl WebhookStore for Webhooks {
         let renewed = renewed.ok_or_else(|| StorageError::not_found(account))?;
         secret_from(Some(rows::get(&renewed, "number")?))
     }
-}
-
-fn job_delivery(row: &PgRow) -> Result<JobDelivery> {
-    Ok(JobDelivery {
-        job: rows::whole::<JobColumns, _>(row)?,
-        delivery: rows::whole::<DeliveryColumns, _>(row)?,
-    })
 }

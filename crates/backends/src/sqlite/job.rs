@@ -7,8 +7,8 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, Row};
 use tollgate_storage::{
     HoldOutcome, Job, JobActivity, JobAdvance, JobCancel, JobClaim, JobEnd, JobEvent, JobFilter, JobLease,
-    JobSearch, JobStep, JobStore, LeasedJob, LedgerStore, NewHold, NewJob, NewJobEvent, Resolution, Result,
-    Settlement, StorageError,
+    JobSearch, JobStep, JobStore, LeasedJob, LedgerStore, NewHold, NewJob, NewJobEvent, OpenJobs, Resolution,
+    Result, Settlement, StorageError,
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, JobId, JobStatus, Timestamp, WorkerId};
@@ -17,10 +17,10 @@ use super::holds::HoldState;
 use super::writer::Command;
 use super::{Core, Sqlite};
 use crate::jobs::{
-    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, JobColumns, JobEventColumns, OVERDUE,
-    RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job, bind_list,
-    bind_search, bind_step, cancel_outcome, is_waiting, newest_first, not_forgettable, of_job, of_lease,
-    shorten_leases, void_lease, without_expiry,
+    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, JobColumns, JobEventColumns, NEWEST,
+    OVERDUE, OpenJobColumns, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, UNFINISHED, bind_end,
+    bind_event, bind_job, bind_list, bind_search, bind_step, cancel_outcome, is_waiting, newest_first,
+    not_forgettable, of_job, of_lease, shorten_leases, void_lease, without_expiry,
 };
 use crate::journal::record::crashed;
 use crate::parts::bind_part;
@@ -44,6 +44,11 @@ impl JobStore for Sqlite {
 
     async fn list(&self, account: AccountId, filter: JobFilter, limit: u32) -> Result<Vec<Job>> {
         self.read(move |connection| Box::pin(list(connection, account, filter, limit)))
+            .await
+    }
+
+    async fn open_jobs(&self, account: AccountId, limit: u32) -> Result<OpenJobs> {
+        self.read(move |connection| Box::pin(open_jobs(connection, account, limit)))
             .await
     }
 
@@ -287,6 +292,24 @@ async fn get(connection: &mut SqliteConnection, account: AccountId, id: JobId) -
         .await
         .map_err(storage_error)?;
     row.as_ref().map(job).transpose()
+}
+
+async fn open_jobs(connection: &mut SqliteConnection, account: AccountId, limit: u32) -> Result<OpenJobs> {
+    let account = id_bytes(account.as_u128());
+    let progress = |row: &SqliteRow| OpenJobColumns::from_row(row).map_err(storage_error)?.progress();
+    let newest = sqlx::query(NEWEST).bind(account.clone());
+    let newest = newest.fetch_optional(&mut *connection).await;
+    let newest = newest
+        .map_err(storage_error)?
+        .as_ref()
+        .map(progress)
+        .transpose()?;
+    let unfinished = sqlx::query(UNFINISHED).bind(account).bind(i64::from(limit));
+    let unfinished = unfinished.fetch_all(connection).await.map_err(storage_error)?;
+    Ok(OpenJobs {
+        newest: newest.map(|(id, _)| id),
+        unfinished: unfinished.iter().map(progress).collect::<Result<_>>()?,
+    })
 }
 
 async fn list(

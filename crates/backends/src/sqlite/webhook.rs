@@ -13,8 +13,8 @@ use super::query::{Query, execute, rows};
 use crate::jobs::{JobColumns, of_job};
 use crate::rows::{id_bytes, storage_error};
 use crate::webhooks::{
-    DELIVERY, DeliveryColumns, ENDED, IS_DUE, REDELIVER, RENEW_SECRET, SECRET, claim, finish, list,
-    secret_from,
+    DELIVERY, DeliveryColumns, ENDED, IS_DUE, JobDeliveryColumns, REDELIVER, RENEW_SECRET, SECRET, claim,
+    finish, list, secret_from,
 };
 
 /// Statement that releases the deliveries leased by an earlier process and makes them due
@@ -88,12 +88,9 @@ impl WebhookStore for Sqlite {
 }
 
 fn job_delivery(row: &SqliteRow) -> Result<JobDelivery> {
-    Ok(JobDelivery {
-        job: JobColumns::from_row(row).map_err(storage_error)?.try_into()?,
-        delivery: DeliveryColumns::from_row(row)
-            .map_err(storage_error)?
-            .try_into()?,
-    })
+    JobDeliveryColumns::from_row(row)
+        .map_err(storage_error)?
+        .try_into()
 }
 
 /// Releases the deliveries leased in earlier runs.

@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tollgate_edge::session::{MemberSession, SessionGate};
 use tollgate_edge::sse;
-use tollgate_storage::{JobFilter, Storage};
+use tollgate_storage::Storage;
 use tollgate_types::error::Retry;
-use tollgate_types::{AccountId, Error, ErrorCode, JobStatus};
+use tollgate_types::{AccountId, Error, ErrorCode};
 
 use super::wire::{
     BalanceEvent, ChatsEvent, JobsEvent, KeysEvent, LimitsEvent, TOPICS, TopicState, Versions, event,
@@ -24,6 +24,9 @@ use crate::SavedChats;
 
 /// Interval in which the state of an account with open streams is read.
 const READ_INTERVAL: Duration = Duration::from_secs(2);
+/// Minimum pause between two reads, as a multiple of the duration of a read. Accounts with many
+/// keys are read less often.
+const IDLE_FACTOR: u32 = 20;
 /// Interval in which a stream checks that its session is still valid.
 const SESSION_INTERVAL: Duration = Duration::from_secs(4);
 /// Time without an event after which a stream sends a comment.
@@ -32,8 +35,8 @@ const PING_INTERVAL: Duration = Duration::from_secs(15);
 const MAX_STREAMS: usize = 100;
 /// Time after which a client that was refused may try again.
 const FULL_RETRY: Duration = Duration::from_secs(30);
-/// Maximum number of queued jobs, and of running jobs, that are compared.
-const MAX_JOBS: u32 = 100;
+/// Maximum number of unfinished jobs that are compared.
+const MAX_JOBS: u32 = 200;
 
 /// State of an account by topic, in the order of [`TOPICS`]; `None` before the first read.
 type State = Option<[TopicState; TOPICS.len()]>;
@@ -112,6 +115,7 @@ impl Live {
     /// Reads the state of an account until its last stream has ended.
     async fn follow(self: Arc<Self>, account: AccountId, sender: watch::Sender<State>) {
         loop {
+            let started = Instant::now();
             match self.read(account).await {
                 Ok(state) => {
                     sender.send_if_modified(|known| {
@@ -123,7 +127,7 @@ impl Live {
                 Err(error) => tracing::debug!(%account, %error, "cannot read the state of the account"),
             }
             tokio::select! {
-                () = sleep(READ_INTERVAL) => {}
+                () = sleep(READ_INTERVAL.max(started.elapsed() * IDLE_FACTOR)) => {}
                 () = sender.closed() => {}
                 () = self.stop.cancelled() => {}
             }
@@ -150,17 +154,7 @@ impl Live {
             account.ok_or_else(|| Error::new(ErrorCode::NotFound, "The account does not exist."))?;
         let balance = ledger.balance(id).await?;
         let allowance = subscriptions.allowance(id).await?;
-        let newest = jobs.list(id, JobFilter::default(), 1).await?;
-        let mut unfinished = Vec::new();
-        for status in [JobStatus::Queued, JobStatus::InProgress] {
-            let filter = JobFilter {
-                status: Some(status),
-                ..JobFilter::default()
-            };
-            let found = jobs.list(id, filter, MAX_JOBS).await?;
-            unfinished.extend(found.iter().map(|job| (job.terms.id, job.last_event)));
-        }
-        let newest = newest.first().map(|job| job.terms.id);
+        let jobs = jobs.open_jobs(id, MAX_JOBS).await?;
         let keys = keys.list(id).await?;
         let count = chats.count(id).await?;
         let latest = chats.list(id, None, 1).await?;
@@ -178,10 +172,10 @@ impl Live {
                 },
             )?,
             TopicState::new(
-                &(newest, &unfinished),
+                &jobs,
                 JobsEvent {
-                    unfinished: unfinished.len(),
-                    newest,
+                    unfinished: jobs.unfinished.len(),
+                    newest: jobs.newest,
                 },
             )?,
             TopicState::new(&keys, KeysEvent { count: keys.len() })?,

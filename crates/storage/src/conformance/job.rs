@@ -985,3 +985,34 @@ pub async fn survives_reopening(factory: Factory) {
     };
     assert_eq!(storage.ledger.balance(account).await.unwrap(), after);
 }
+
+/// Checks that the newest and the unfinished jobs of an account are returned with their progress.
+pub async fn open_jobs_show_progress(factory: Factory) {
+    let storage = factory.open().await;
+    let (account, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 100).await);
+    let open = async |account, limit| {
+        let found = storage.jobs.open_jobs(account, limit).await.unwrap();
+        let unfinished = found.unfinished.iter().map(|(id, event)| (id.as_u128(), *event));
+        (
+            found.newest.map(|id| id.as_u128()),
+            unfinished.collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(open(account, 9).await, (None, vec![]));
+    for number in [1, 2, 3] {
+        accept(&storage, number, account).await;
+    }
+    accept(&storage, 4, other).await;
+    assert_eq!(open(account, 9).await, (Some(3), vec![(1, 0), (2, 0), (3, 0)]));
+    assert_eq!(open(account, 2).await, (Some(3), vec![(1, 0), (2, 0)]));
+    storage
+        .jobs
+        .cancel(account, JobId::from_u128(3), at(1))
+        .await
+        .unwrap();
+    let leased = leases(&storage, claim(1, 0)).await;
+    assert_eq!(leased.len(), 3);
+    let after = open(account, 9).await;
+    assert_eq!(after.0, Some(3), "the newest job, also if it has ended");
+    assert_eq!(after.1, [(1, 1), (2, 1)], "the start is an event");
+}

@@ -206,7 +206,7 @@ macro_rules! ledger_conformance_tests {
                 allowance_returns_to_its_open_week, allowance_of_a_closed_week_is_not_refunded,
                 call_without_a_row_is_not_found, survives_reopening, concurrent_refunds_never_exceed_the_charge,
                 purchase_is_taken_back, purchase_is_taken_back_in_parts, promotion_is_taken_back, only_grants_are_taken_back;
-            job: accepted_with_its_hold, denied_jobs_write_nothing, same_id_is_a_conflict,
+            job: open_jobs_show_progress, accepted_with_its_hold, denied_jobs_write_nothing, same_id_is_a_conflict,
                 jobs_belong_to_one_account, listed_in_pages, search_covers_every_account, leased_by_one_at_a_time, deaths_count_while_working,
                 renewed_leases_last, released_jobs_wait_until_they_are_due, jobs_dated_by_a_fast_clock_are_due,
                 accounts_take_turns,

@@ -311,7 +311,7 @@ pub async fn listed_and_delivered_again(factory: Factory) {
             .list(account, before.map(JobId::from_u128), limit)
             .await;
         let found = found.unwrap().into_iter();
-        found.map(|one| one.job.terms.id.as_u128()).collect::<Vec<_>>()
+        found.map(|one| one.job.as_u128()).collect::<Vec<_>>()
     };
     assert_eq!(page(None, 9).await, [3, 2, 1]);
     assert_eq!(page(None, 2).await, [3, 2]);
