@@ -22,7 +22,7 @@ start({
       label: "Audit log",
       icon: "audit",
       group: "Operations",
-      load: () => import("./screens/operator-audit/screen.tsx"),
+      load: () => import("./screens/operator-audit-log/screen.tsx"),
     },
     {
       path: "/settings",

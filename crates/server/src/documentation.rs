@@ -46,7 +46,7 @@ pub fn admin_routes(document: OpenApi, has_console: bool) -> Router {
 /// those.
 fn reference(console: Console, has_console: bool) -> Router {
     let base = tollgate_web::shell(console).path;
-    let page = move |headers: HeaderMap| async move { pages::file(tollgate_web::shell(console), &headers) };
+    let page = move |headers: HeaderMap| async move { pages::page(console, base, &headers) };
     let below = move |Path(path): Path<String>, headers: HeaderMap| async move {
         below(console, &path, &headers).await
     };
@@ -73,7 +73,7 @@ async fn below(console: Console, path: &str, headers: &HeaderMap) -> Response {
     }
     match path.ends_with(".md") || path.ends_with(".json") {
         true => request_layer::not_found().await.into_response(),
-        false => pages::file(tollgate_web::shell(console), headers),
+        false => pages::page(console, tollgate_web::shell(console).path, headers),
     }
 }
 

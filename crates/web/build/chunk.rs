@@ -136,13 +136,10 @@ impl Bundle {
             let is_main = reached_from.contains("main");
             let chunk = if is_entry {
                 stem(&module.path)
-            } else if module.path.starts_with("vendor/") {
-                match is_main {
-                    true => "vendor".to_owned(),
-                    false => folder_of(&module.path),
-                }
             } else if is_main {
                 "main".to_owned()
+            } else if module.path.starts_with("vendor/") {
+                folder_of(&module.path)
             } else if let Some(library) = self.library_of(module, &roots)? {
                 library
             } else if let (Some(only), 1) = (reached_from.first(), reached_from.len()) {
@@ -215,6 +212,17 @@ impl Bundle {
             }
         }
         Ok(exported)
+    }
+
+    /// Lists the chunks that an entry imports dynamically.
+    pub fn screens_of(&self, entry: &str) -> anyhow::Result<BTreeSet<&str>> {
+        let mut found = BTreeSet::new();
+        for number in self.members(entry) {
+            for (request, _) in &self.modules[number].dynamic_requests {
+                found.insert(self.chunks[self.number_of(number, request)?].as_str());
+            }
+        }
+        Ok(found)
     }
 
     /// Lists these chunks, and all chunks that they import statically.

@@ -21,6 +21,7 @@ pub struct Files {
     out: PathBuf,
     assets: Vec<String>,
     pages: Vec<String>,
+    preloads: Vec<String>,
     documents: Vec<String>,
 }
 
@@ -31,6 +32,7 @@ impl Files {
             out,
             assets: Vec::new(),
             pages: Vec::new(),
+            preloads: Vec::new(),
             documents: Vec::new(),
         }
     }
@@ -51,6 +53,11 @@ impl Files {
         self.pages
             .push(format!("static {}: Asset = {entry};", name.to_uppercase()));
         Ok(())
+    }
+
+    /// Adds the value of the `link` header of a page at a path below the page's own.
+    pub fn add_preload(&mut self, page: &str, path: &str, links: &str) {
+        self.preloads.push(format!("({page:?}, {path:?}, {links:?})"));
     }
 
     /// Adds a document. Only its compressed form is embedded.
@@ -74,6 +81,11 @@ impl Files {
             writeln!(table, "    {asset},")?;
         }
         writeln!(table, "];\n{}", self.pages.join("\n"))?;
+        writeln!(
+            table,
+            "static PRELOADS: &[(&str, &str, &str)] = &[{}];",
+            self.preloads.join(",")
+        )?;
         writeln!(
             table,
             "static DOCUMENTS: &[Document] = &[{}];",

@@ -31,6 +31,7 @@ const PAGES: &[Page] = &[
         console: "account",
         base: "/console",
         entry: "account",
+        prefix: "",
         first_screens: &["sign-in", "overview"],
     },
     Page {
@@ -38,6 +39,7 @@ const PAGES: &[Page] = &[
         console: "operator",
         base: "/console",
         entry: "operator",
+        prefix: "operator-",
         first_screens: &["operator-sign-in", "operator-overview"],
     },
     Page {
@@ -45,6 +47,7 @@ const PAGES: &[Page] = &[
         console: "account",
         base: "/docs",
         entry: "documentation",
+        prefix: "",
         first_screens: &["reference"],
     },
     Page {
@@ -52,6 +55,7 @@ const PAGES: &[Page] = &[
         console: "operator",
         base: "/admin/docs",
         entry: "documentation",
+        prefix: "",
         first_screens: &["reference"],
     },
 ];
@@ -65,7 +69,9 @@ struct Page {
     base: &'static str,
     /// Name of the entry module, which is in `web/src`, and of its chunk.
     entry: &'static str,
-    /// Screens that the page can show first. Browsers load them together with the entry.
+    /// Start of the names of the page's screens. The rest of a name is a path below `base`.
+    prefix: &'static str,
+    /// Screens that the page can show at paths that name none.
     first_screens: &'static [&'static str],
 }
 
@@ -95,13 +101,26 @@ fn main() -> anyhow::Result<()> {
 
     let template = String::from_utf8(read(&web.join("shell.html"))?).context("shell.html is not UTF-8")?;
     for page in PAGES {
+        let first = bundle.with_static_imports([page.entry].into_iter())?;
         let mut preloads = String::new();
-        let first = page.first_screens.iter().chain([&page.entry]);
-        for chunk in bundle.with_static_imports(first.copied())? {
-            let url = urls
-                .get(&chunk)
-                .with_context(|| format!("unknown chunk `{chunk}`"))?;
-            preloads.push_str(&format!("<link rel=\"modulepreload\" href=\"{url}\">"));
+        for chunk in &first {
+            preloads.push_str(&format!("<link rel=\"modulepreload\" href=\"{}\">", urls[chunk]));
+        }
+        // Browsers load the files of the requested screen together with those of the entry.
+        let mut add_preload = |path: &str, screens: &[&str]| -> anyhow::Result<()> {
+            let links: Vec<String> = bundle
+                .with_static_imports(screens.iter().copied())?
+                .difference(&first)
+                .map(|chunk| format!("<{}>; rel=modulepreload", urls[chunk]))
+                .collect();
+            files.add_preload(page.name, path, &links.join(", "));
+            Ok(())
+        };
+        add_preload("", page.first_screens)?;
+        for screen in bundle.screens_of(page.entry)? {
+            if let Some(path) = screen.strip_prefix(page.prefix) {
+                add_preload(path, &[screen])?;
+            }
         }
         let html = template
             .replace("{{console}}", page.console)

@@ -60,6 +60,26 @@ pub fn shell(console: Console) -> &'static Asset {
     }
 }
 
+/// Returns the value of the `link` header of a page at a path, which is the page's own or below it.
+/// Browsers then load the screen that the path names together with the page.
+pub fn preload(console: Console, path: &str) -> &'static str {
+    let page = match console {
+        Console::Account => "account",
+        Console::Operator => "operator",
+        Console::Reference => "reference",
+        Console::OperatorReference => "operator_reference",
+    };
+    let below = path.strip_prefix(shell(console).path).unwrap_or_default();
+    let screen = below.split('/').nth(1).unwrap_or_default();
+    let find = |wanted: &str| {
+        let mut all = PRELOADS.iter();
+        all.find(|(name, screen, _)| *name == page && *screen == wanted)
+    };
+    find(screen)
+        .or_else(|| find(""))
+        .map_or("", |(_, _, links)| *links)
+}
+
 /// Returns the asset at a path below `/console/assets/`; `None` if the path is unknown.
 pub fn asset(path: &str) -> Option<&'static Asset> {
     ASSETS.iter().find(|asset| asset.path == path)

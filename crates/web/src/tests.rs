@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::{Asset, Console, asset, assets, compress, decompress, document, documents, shell};
+use super::{Asset, Console, asset, assets, compress, decompress, document, documents, preload, shell};
 use sha2::{Digest, Sha256};
 
 const CONSOLES: [Console; 4] = [
@@ -110,6 +110,46 @@ fn pages_reach_every_file() {
     assert_eq!(reached, all);
 }
 
+/// Returns the files that the `link` header at a path names.
+fn preloaded(console: Console, path: &str) -> Vec<&'static Asset> {
+    let links = preload(console, path).split(", ");
+    links
+        .map(|link| {
+            let path = link
+                .strip_prefix('<')
+                .and_then(|link| link.split_once(">; rel=modulepreload"));
+            existing(path.expect(link).0)
+        })
+        .collect()
+}
+
+#[test]
+fn pages_preload_the_requested_screen() {
+    let named = |console, path, chunk: &str| {
+        let files = preloaded(console, path);
+        files.iter().any(|file| file.path.contains(&format!("/{chunk}-")))
+    };
+    for (path, screen, other) in [
+        ("/console", "overview", "usage"),
+        ("/console/", "sign-in", "usage"),
+        ("/console/usage", "usage", "overview"),
+        ("/console/calls/hold_1", "calls", "overview"),
+        ("/console/sign-in", "sign-in", "overview"),
+    ] {
+        assert!(named(Console::Account, path, screen), "{path}");
+        assert!(!named(Console::Account, path, other), "{path}");
+        // The page itself names the chunks of its entry.
+        assert!(!named(Console::Account, path, "main"), "{path}");
+    }
+    assert!(named(
+        Console::Operator,
+        "/console/audit-log",
+        "operator-audit-log"
+    ));
+    assert!(named(Console::Reference, "/docs", "reference"));
+    assert!(named(Console::OperatorReference, "/admin/docs", "reference"));
+}
+
 #[test]
 fn pages_state_their_console() {
     for (console, name, base) in [
@@ -145,7 +185,8 @@ fn files_name_no_other_host_and_no_dangerous_sink() {
 #[test]
 fn the_first_load_is_small() {
     for console in CONSOLES {
-        let first: Vec<&Asset> = paths_in(shell(console)).into_iter().map(existing).collect();
+        let mut first: Vec<&Asset> = paths_in(shell(console)).into_iter().map(existing).collect();
+        first.extend(preloaded(console, shell(console).path));
         let size = |wanted: &dyn Fn(&Asset) -> bool| -> usize {
             first
                 .iter()

@@ -10,7 +10,7 @@ import { loadDetails } from "./details.ts";
 import { follow, useLive } from "./live.ts";
 import { Page } from "./page.tsx";
 import { Palette, type Command } from "./palette.tsx";
-import { followLink, href, navigate, place } from "./router.ts";
+import { followLink, href, navigate, ownPath, place } from "./router.ts";
 import {
   account,
   chooseAccount,
@@ -68,11 +68,14 @@ export function start(console: Console): void {
     </ErrorBoundary>,
     root,
   );
-  const path = place.value.path === "/" ? "/overview" : place.value.path;
-  const first = path === "/sign-in" ? console.signIn : screenOf(console, path)?.load;
+  const { path, params } = place.value;
+  const isSignIn = path === "/sign-in";
+  const first = isSignIn ? console.signIn : screenOf(console, path)?.load;
   // The first drawing shows the screen and no skeleton, unless its module is late.
   const timeout = new Promise<void>((done) => setTimeout(done, FIRST_SCREEN_TIMEOUT_MS));
-  void Promise.race([timeout, first ? load(first) : undefined]).then(loadSession, loadSession);
+  const ready = Promise.race([timeout, first ? load(first) : undefined]).then(loadSession, loadSession);
+  // The screen after the sign-in loads while the person types.
+  if (isSignIn) void ready.then(() => screenOf(console, ownPath(params.get("next")))?.load());
 }
 
 function App(props: { console: Console }) {
@@ -109,8 +112,10 @@ function Signed(props: { console: Console; path: string }) {
   return <Frame console={console} path={path} />;
 }
 
+/** Returns the screen at a path. The path `/` leads to the overview. */
 function screenOf(console: Console, path: string): ScreenEntry | undefined {
-  return console.screens.find((one) => path === one.path || path.startsWith(`${one.path}/`));
+  const name = path === "/" ? "overview" : path.split(/[/?]/)[1];
+  return console.screens.find((one) => one.path === `/${name}`);
 }
 
 function Frame(props: { console: Console; path: string }) {

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use http::header::{
     ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
-    IF_NONE_MATCH, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    IF_NONE_MATCH, LINK, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use tollgate_edge::request_layer;
@@ -68,7 +68,15 @@ async fn serve(console: Console, method: &Method, path: &str, headers: &HeaderMa
             None => request_layer::not_found().await.into_response(),
         };
     }
-    file(tollgate_web::shell(console), headers)
+    page(console, path, headers)
+}
+
+/// Returns the page of a console, which routes all its paths.
+pub(crate) fn page(console: Console, path: &str, requested: &HeaderMap) -> Response {
+    let mut response = file(tollgate_web::shell(console), requested);
+    let links = HeaderValue::from_static(tollgate_web::preload(console, path));
+    response.headers_mut().insert(LINK, links);
+    response
 }
 
 pub(crate) fn file(asset: &'static Asset, requested: &HeaderMap) -> Response {
