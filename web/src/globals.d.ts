@@ -1,4 +1,7 @@
+/** Responses by account and address. */
+type EarlyResponses = Map<string, Promise<Response>>;
+
 interface Window {
-  /** Request for the session, started before the modules were loaded. Used once. */
-  earlySession?: Promise<Response> | undefined;
+  /** Responses to requests that were sent before the modules were loaded. Each is used once. */
+  early?: EarlyResponses;
 }

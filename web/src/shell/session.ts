@@ -1,11 +1,14 @@
-import { computed, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 
-import { isOperator, read, request, setHooks, toApiError, type ApiError } from "./api.ts";
+import { isOperator, request, setHooks, toApiError, type ApiError } from "./api.ts";
 import { href, navigate, ownPath, place } from "./router.ts";
 import { store, stored } from "./theme.ts";
 import type { AccountSession, Membership, OperatorSession, Role, Service, SessionReply } from "./types.ts";
 
 const ACCOUNT = "tollgate.account";
+
+/** Storage of the account that is shown, while the person is signed in. */
+const SIGNED_IN = "tollgate.signed-in";
 
 const MIN_TOKEN_LENGTH = 16;
 
@@ -30,6 +33,11 @@ export const account = computed<Membership | null>(() => {
 
 /** Role of the person in the account that is shown. */
 export const role = computed<Role>(() => account.value?.role ?? "viewer");
+
+// The next page requests data of this account together with the session.
+effect(() => {
+  if (!isOperator && session.value !== undefined) store(SIGNED_IN, account.value?.id ?? null);
+});
 
 const current = computed(() => (isOperator ? operator.value : session.value));
 
@@ -71,11 +79,8 @@ function clear(): void {
 
 export async function loadSession(): Promise<void> {
   sessionError.value = null;
-  const early = window.earlySession;
-  window.earlySession = undefined;
   try {
-    const answer = early ? await early.then((response) => read<SessionReply<never>>(response)).catch(() => null) : null;
-    const reply = answer ?? (await request<SessionReply<never>>("GET", "/session"));
+    const reply = await request<SessionReply<never>>("GET", "/session");
     if (reply.service) service.value = reply.service;
     setSession(reply.session);
   } catch (error) {

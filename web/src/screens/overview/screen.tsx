@@ -1,4 +1,4 @@
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
 import { Breakdown } from "../../parts/breakdown.tsx";
 import { Button } from "../../parts/button.tsx";
@@ -27,8 +27,9 @@ const RELOAD_MS = 10_000;
 export function Screen() {
   const { data, error } = usage.value;
   // The frame loads the usage as well; a return to this page refreshes it.
+  const [isReturn] = useState(data !== null);
   useEffect(() => {
-    if (usage.peek().data) void loadUsage();
+    if (isReturn) void loadUsage();
   }, []);
   const models = useResource(account.value?.id ?? null, (signal) =>
     request<AccountUsage>("GET", periodQuery("model", 1), { account: true, signal }),
