@@ -64,20 +64,19 @@ export function isZero(value: string): boolean {
   return toUnits(value) === 0n;
 }
 
+/** Groups the thousands of a number. The formats of `Intl` take long when they are used first. */
 export function count(value: number): string {
-  return value.toLocaleString("en");
+  return Number.isSafeInteger(value) ? String(value).replace(/\B(?=(\d{3})+$)/g, ",") : value.toLocaleString("en");
 }
 
 export function plural(number: number, one: string, many = `${one}s`): string {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
-const COMPACT = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
-
 /** Returns a large number such as `212.4 M`; smaller ones in full. */
 export function compact(value: number): string {
   for (const [size, suffix] of [[1e9, "B"], [1e6, "M"], [1e5, "K"]] as const) {
-    if (value >= size) return `${COMPACT.format(value / (suffix === "K" ? 1e3 : size))} ${suffix}`;
+    if (value >= size) return `${count(Math.round((value / (suffix === "K" ? 1e3 : size)) * 10) / 10)} ${suffix}`;
   }
   return count(value);
 }
@@ -101,37 +100,46 @@ export function relative(time: string, now = Date.now()): string {
   return seconds < 0 ? `${number} ${unit} ago` : `in ${number} ${unit}`;
 }
 
-const DATE = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
-const DATE_TIME = new Intl.DateTimeFormat("en-GB", {
-  day: "numeric",
-  month: "short",
-  year: "numeric",
-  hour: "2-digit",
-  minute: "2-digit",
-  second: "2-digit",
-  timeZoneName: "short",
-});
-const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+/** Short names of the months. */
+export const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sept", "Oct", "Nov", "Dec"] as const;
+
+function dayOf(at: Date): string {
+  return `${at.getDate()} ${MONTHS[at.getMonth()]}`;
+}
+
+/** Returns the time of day with seconds. */
+function timeOf(at: Date): string {
+  return at.toTimeString().slice(0, 8);
+}
+
+/** Returns the time zone of a time, such as `UTC`, `UTC+1` or `UTC−3:30`. */
+function zoneOf(at: Date): string {
+  const ahead = -at.getTimezoneOffset();
+  if (ahead === 0) return "UTC";
+  const minutes = Math.abs(ahead) % 60;
+  return `UTC${ahead < 0 ? "−" : "+"}${Math.floor(Math.abs(ahead) / 60)}${minutes ? `:${String(minutes).padStart(2, "0")}` : ""}`;
+}
 
 export function date(time: string): string {
-  return DATE.format(new Date(time));
+  const at = new Date(time);
+  return `${dayOf(at)} ${at.getFullYear()}`;
 }
 
 export function dateTime(time: string): string {
-  return DATE_TIME.format(new Date(time));
+  const at = new Date(time);
+  return `${date(time)}, ${timeOf(at)} ${zoneOf(at)}`;
 }
-
-const DAY_TIME = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 
 /** Returns a time within the next weeks, such as `3 Dec, 18:12`. */
 export function dayTime(time: string): string {
-  return DAY_TIME.format(new Date(time));
+  const at = new Date(time);
+  return `${dayOf(at)}, ${timeOf(at).slice(0, 5)}`;
 }
 
 /** Returns the time of day for today, else the date. */
 export function clock(time: string): string {
   const isToday = new Date(time).toDateString() === new Date().toDateString();
-  return isToday ? CLOCK.format(new Date(time)) : date(time);
+  return isToday ? timeOf(new Date(time)) : date(time);
 }
 
 /** Returns the RFC 3339 form of a time in seconds since 1970. */
@@ -162,7 +170,7 @@ export function size(bytes: number): string {
     value /= KIB;
     unit += 1;
   }
-  return `${value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString("en")} ${units[unit] ?? ""}`;
+  return `${value < 10 ? value.toFixed(1) : count(Math.round(value))} ${units[unit] ?? ""}`;
 }
 
 /** Returns a number of tokens such as `8,191`, `400 k` or `1 M`. */

@@ -1,5 +1,7 @@
 // Ranges of time of the usage and of the calls, in UTC.
 
+import { MONTHS } from "./format.ts";
+
 export type Range = "24h" | "7d" | "30d" | "90d";
 
 export const RANGES: readonly { value: Range; label: string; days: number }[] = [
@@ -50,11 +52,13 @@ export function iso(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
-const HOUR = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
-
 export function dayLabel(ms: number): string {
-  return DAY.format(ms);
+  const at = new Date(ms);
+  return `${at.getUTCDate()} ${MONTHS[at.getUTCMonth()]}`;
+}
+
+function hourLabel(ms: number): string {
+  return iso(ms).slice(11, 16);
 }
 
 /** A bar of a chart, or a row of its table. */
@@ -70,8 +74,8 @@ export function slotsOf(period: Period): Slot[] {
   return Array.from({ length: Math.round((to - from) / slotMs) }, (_, index) => {
     const start = from + index * slotMs;
     if (slotMs === DAY_MS) return { start, label: dayLabel(start), title: dayLabel(start) };
-    const hours = `${HOUR.format(start)} to ${HOUR.format(start + slotMs)}`;
-    const label = slotMs === HOUR_MS ? HOUR.format(start) : start % DAY_MS === 0 ? dayLabel(start) : null;
+    const hours = `${hourLabel(start)} to ${hourLabel(start + slotMs)}`;
+    const label = slotMs === HOUR_MS ? hourLabel(start) : start % DAY_MS === 0 ? dayLabel(start) : null;
     return { start, label, title: `${dayLabel(start)}, ${hours}` };
   });
 }
