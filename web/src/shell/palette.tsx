@@ -17,6 +17,11 @@ export interface Command {
 /** Maximum number of results that are shown. */
 const MAX_RESULTS = 60;
 
+/** Number of results that are drawn at first. They fill the list; the others follow after a pause. */
+const FIRST_RESULTS = 14;
+
+const PAUSE_MS = 120;
+
 const isOpen = signal(false);
 
 export function openPalette(): void {
@@ -61,8 +66,10 @@ function OpenPalette(props: { commands: Command[]; label: string }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [query, setQuery] = useState("");
   const [selected, setSelected] = useState(0);
+  const [isComplete, setComplete] = useState(false);
   const id = useId();
   const found = search(props.commands, query);
+  const shown = isComplete || selected >= FIRST_RESULTS ? found : found.slice(0, FIRST_RESULTS);
 
   useLayoutEffect(() => {
     const opener = document.activeElement;
@@ -74,6 +81,11 @@ function OpenPalette(props: { commands: Command[]; label: string }) {
       if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
     };
   }, []);
+  useEffect(() => {
+    if (isComplete) return undefined;
+    const timer = setTimeout(() => setComplete(true), PAUSE_MS);
+    return () => clearTimeout(timer);
+  }, [query, isComplete]);
   useEffect(() => {
     document.getElementById(`${id}-${selected}`)?.scrollIntoView({ block: "nearest" });
   }, [selected]);
@@ -115,6 +127,7 @@ function OpenPalette(props: { commands: Command[]; label: string }) {
           onInput={(event) => {
             setQuery(event.currentTarget.value);
             setSelected(0);
+            setComplete(false);
           }}
           onKeyDown={(event) => {
             const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
@@ -130,9 +143,9 @@ function OpenPalette(props: { commands: Command[]; label: string }) {
         <kbd>Esc</kbd>
       </div>
       <ul id={`${id}-list`} role="listbox" aria-label="Results">
-        {found.map((command, index) => (
+        {shown.map((command, index) => (
           <>
-            {command.group !== found[index - 1]?.group && (
+            {command.group !== shown[index - 1]?.group && (
               <li key={command.group} class="group" role="presentation">
                 {command.group}
               </li>
