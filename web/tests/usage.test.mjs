@@ -137,6 +137,84 @@ test("usage shows the calls by model, key, member and endpoint", async () => {
   await owner.waitForFunction(() => document.querySelectorAll(".rowlink").length === 3);
 });
 
+/** The day of now in UTC, as the address of the calls names it. */
+function today() {
+  const day = new Date().toISOString().slice(0, 10);
+  const next = new Date(Date.parse(day) + 86_400_000).toISOString().slice(0, 10);
+  return { from: `${day}T00:00:00.000Z`, to: `${next}T00:00:00.000Z` };
+}
+
+function range() {
+  const { pathname, searchParams } = new URL(owner.url());
+  return { pathname, from: searchParams.get("from"), to: searchParams.get("to") };
+}
+
+test("a bar of a day leads to its calls, whose range can be removed", async () => {
+  await owner.goto(`${server.address}/console/overview`);
+  const chart = owner.getByRole("slider", { name: "Cost by day" });
+  const { width, height } = await chart.boundingBox();
+  // A day without calls leads nowhere.
+  await chart.click({ position: { x: width / 2, y: height / 2 } });
+  assert.equal(new URL(owner.url()).pathname, "/console/overview");
+  await chart.click({ position: { x: width - 10, y: height / 2 } });
+  const chip = owner.getByRole("button", { name: /^Remove the filter \d+ \w+, UTC$/ });
+  await chip.waitFor();
+  assert.deepEqual(range(), { pathname: "/console/calls", ...today() });
+  await owner.waitForFunction(() => document.querySelectorAll(".rowlink").length === 3);
+  await inspect(owner, "calls-day", { isPhone: true });
+
+  // A filter and the file stay in the range.
+  await owner.getByRole("button", { name: "Status" }).click();
+  await owner.getByRole("option", { name: "OK", exact: true }).click();
+  const asked = owner.waitForRequest("**/calls.csv?*");
+  const { text } = await saved(owner, () => owner.getByRole("button", { name: "CSV" }).click());
+  const { searchParams } = new URL((await asked).url());
+  assert.deepEqual({ from: searchParams.get("from"), to: searchParams.get("to") }, today());
+  assert.equal(text.trim().split("\n").length, 4, text);
+
+  await chip.click();
+  await owner.getByRole("button", { name: "30 days" }).waitFor();
+  assert.deepEqual(range(), { pathname: "/console/calls", from: null, to: null });
+});
+
+test("a bar of the usage leads to its calls by keyboard, and a row of its table by a link", async () => {
+  await owner.goto(`${server.address}/console/usage?range=24h`);
+  const chart = owner.getByRole("slider", { name: "Cost by model" });
+  await chart.focus();
+  await owner.keyboard.press("Home");
+  await owner.keyboard.press("Enter");
+  assert.equal(new URL(owner.url()).pathname, "/console/usage", "an hour without calls leads nowhere");
+  // The calls took place in the latest hour, or in the one before.
+  await owner.keyboard.press("End");
+  await owner.keyboard.press("Enter");
+  if (new URL(owner.url()).pathname === "/console/usage") {
+    await owner.keyboard.press("ArrowLeft");
+    await owner.keyboard.press("Enter");
+  }
+  await owner.getByRole("button", { name: /^Remove the filter \d+ \w+, \d\d:00 to \d\d:00, UTC$/ }).waitFor();
+  await owner.waitForFunction(() => document.querySelectorAll(".rowlink").length > 0);
+  const { from, to } = range();
+  assert.equal(Date.parse(to) - Date.parse(from), 3_600_000);
+
+  await owner.goBack();
+  await owner.getByRole("button", { name: "Table" }).click();
+  await owner.getByRole("table", { name: "Cost by model" }).getByRole("link").first().click();
+  await owner.waitForFunction(() => document.querySelectorAll(".rowlink").length > 0);
+  assert.deepEqual(range(), { pathname: "/console/calls", from, to });
+});
+
+test("a range without calls, and one that has ended, are shown as such", async () => {
+  await owner.goto(`${server.address}/console/calls?from=2026-01-01T00:00:00Z&to=2026-01-01T06:00:00Z`);
+  await owner.getByRole("button", { name: "Remove the filter 1 Jan, 00:00 to 06:00, UTC" }).waitFor();
+  await owner.getByRole("heading", { name: "No call matches the filters" }).waitFor();
+  assert.equal(await owner.getByRole("button", { name: "Live" }).count(), 0);
+  await owner.getByRole("button", { name: "Remove the filters" }).click();
+  await owner.waitForFunction(() => document.querySelectorAll(".rowlink").length === 3);
+  await owner.getByRole("button", { name: "Live" }).waitFor();
+  await owner.goto(`${server.address}/console/calls?from=2026-01-02&to=2026-01-01`);
+  await owner.getByRole("button", { name: "30 days" }).waitFor();
+});
+
 test("labels of the axis are distinct for tiny costs", async () => {
   await owner.getByRole("link", { name: "Overview" }).click();
   await owner.locator("svg.chart text").first().waitFor();

@@ -1,7 +1,8 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 
 import { amount, count, fromUnits } from "../shell/format.ts";
 import type { Slot } from "../shell/period.ts";
+import { href, navigate } from "../shell/router.ts";
 import { Segments } from "./data.tsx";
 
 /** Counts are multiplied by it, so that all values of charts are whole numbers of one unit. */
@@ -93,17 +94,26 @@ const MAX_BAR = 40;
 const TIP_WIDTH = 220;
 const TIP_GAP = 12;
 
-/** Stacked bars. The pointer and the arrow keys select a bar, whose values a tooltip shows. */
+/** Returns the path of the page about a slot; null for slots without one. */
+export type SlotPath = (index: number) => string | null;
+
+/**
+ * Stacked bars. The pointer and the arrow keys select a bar, whose values a tooltip shows. A click
+ * and Enter open the page about the bar; the first tap on a touch screen only selects it.
+ */
 export function StackedBars(props: {
   label: string;
   slots: Slot[];
   series: Series[];
   measure: Measure;
   format: (value: bigint) => string;
+  pathOf: SlotPath;
 }) {
   const frame = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   const [active, setActive] = useState<number | null>(null);
+  const pressed = useRef<number | null>(null);
+  const hint = useId();
   useEffect(() => {
     const element = frame.current;
     if (!element) return undefined;
@@ -126,7 +136,10 @@ export function StackedBars(props: {
   const at = (x: number) => Math.min(last, Math.max(0, Math.floor((x - left) / slotWidth)));
   const shown = active === null || active > last ? null : active;
 
+  const path = shown === null ? null : props.pathOf(shown);
+  const barAt = (event: MouseEvent & { currentTarget: HTMLElement }) => at(event.clientX - event.currentTarget.getBoundingClientRect().left);
   const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === "Enter" && path) navigate(path);
     const current = shown ?? last + 1;
     const next: Record<string, number | null> = {
       ArrowLeft: Math.max(0, current - 1),
@@ -144,7 +157,7 @@ export function StackedBars(props: {
   return (
     <div
       ref={frame}
-      class="plot"
+      class={path ? "plot opens" : "plot"}
       role="slider"
       tabIndex={0}
       aria-label={props.label}
@@ -152,12 +165,24 @@ export function StackedBars(props: {
       aria-valuemax={slots.length}
       aria-valuenow={(shown ?? last) + 1}
       aria-valuetext={describe(props, totals, shown ?? last)}
+      aria-describedby={hint}
       onKeyDown={onKeyDown}
       onBlur={() => setActive(null)}
-      onPointerMove={(event) => setActive(at(event.clientX - event.currentTarget.getBoundingClientRect().left))}
-      onPointerDown={(event) => setActive(at(event.clientX - event.currentTarget.getBoundingClientRect().left))}
+      onPointerMove={(event) => setActive(barAt(event))}
+      onPointerDown={(event) => {
+        pressed.current = event.pointerType === "mouse" || shown === barAt(event) ? barAt(event) : null;
+        setActive(barAt(event));
+      }}
+      onClick={(event) => {
+        const index = barAt(event);
+        const opened = pressed.current === index ? props.pathOf(index) : null;
+        if (opened) navigate(opened);
+      }}
       onPointerLeave={(event) => event.pointerType === "mouse" && setActive(null)}
     >
+      <span id={hint} class="sr">
+        Enter shows the calls of the selected bar.
+      </span>
       {width > 0 && (
         <svg class="chart" viewBox={`0 0 ${width} ${CHART_HEIGHT}`} aria-hidden="true">
           {steps.map((step) => (
@@ -183,6 +208,7 @@ export function StackedBars(props: {
           x={left + (shown + 0.5) * slotWidth}
           gap={slotWidth / 2 + TIP_GAP}
           width={width}
+          note={path ? "Select to show its calls" : null}
         />
       )}
     </div>
@@ -249,6 +275,7 @@ function Tip(props: {
   x: number;
   gap: number;
   width: number;
+  note: string | null;
 }) {
   const { x, gap, width } = props;
   const right = x + gap;
@@ -270,6 +297,7 @@ function Tip(props: {
             <span class="num">{row.text}</span>
           </div>
         ))}
+      {props.note && <div class="muted t12">{props.note}</div>}
     </div>
   );
 }
@@ -295,9 +323,9 @@ export interface SeriesColumn {
 }
 
 /** The values of a chart, the latest first, without the slots that have none. */
-export function SeriesTable(props: { label: string; slotName: string; slots: Slot[]; columns: SeriesColumn[] }) {
+export function SeriesTable(props: { label: string; slotName: string; slots: Slot[]; columns: SeriesColumn[]; pathOf: SlotPath }) {
   const rows = props.slots
-    .map((slot, index) => ({ slot, values: props.columns.map((column) => column.values[index] ?? 0n) }))
+    .map((slot, index) => ({ slot, path: props.pathOf(index), values: props.columns.map((column) => column.values[index] ?? 0n) }))
     .filter((row) => row.values.some((value) => value > 0n))
     .reverse();
   return (
@@ -317,7 +345,7 @@ export function SeriesTable(props: { label: string; slotName: string; slots: Slo
         <tbody>
           {rows.map((row) => (
             <tr key={row.slot.start}>
-              <td>{row.slot.title}</td>
+              <td>{row.path ? <a href={href(row.path)}>{row.slot.title}</a> : row.slot.title}</td>
               {row.values.map((value, index) => (
                 <td key={index} class={value > 0n ? "n" : "n muted"} title={value > 0n ? undefined : "None"}>
                   {value > 0n ? props.columns[index]?.format(value) : "–"}

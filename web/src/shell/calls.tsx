@@ -1,5 +1,6 @@
 import { Status, type Tone } from "../parts/data.tsx";
 import { count } from "./format.ts";
+import { iso, type Span } from "./period.ts";
 import type { UsageClasses, UsageRow } from "./types.ts";
 
 const OUTCOMES: Record<string, readonly [Tone, string]> = {
@@ -12,6 +13,11 @@ const OUTCOMES: Record<string, readonly [Tone, string]> = {
   timeout: ["bad", "Timeout"],
   crashed: ["bad", "Interrupted"],
 };
+
+/** Returns the path of the list of calls in a range of time. */
+export function callsIn({ from, to }: Span): string {
+  return `/calls?${new URLSearchParams({ from: iso(from), to: iso(to) }).toString()}`;
+}
 
 /** Outcomes of calls, for filters. */
 export const OUTCOME_OPTIONS: readonly { value: string; label: string }[] = [

@@ -61,6 +61,28 @@ function hourLabel(ms: number): string {
   return iso(ms).slice(11, 16);
 }
 
+/** A range of time: the start, inclusive, and the end, exclusive, in milliseconds. */
+export interface Span {
+  from: number;
+  to: number;
+}
+
+/** Returns the range that the parameters `from` and `to` name; null without a valid one. */
+export function spanOf(params: URLSearchParams): Span | null {
+  const from = Date.parse(params.get("from") ?? "");
+  const to = Date.parse(params.get("to") ?? "");
+  return from < to ? { from, to } : null;
+}
+
+/** Returns a range such as `28 Nov, UTC`, `1 Nov to 7 Nov, UTC` or `28 Nov, 06:00 to 12:00, UTC`. */
+export function spanLabel({ from, to }: Span): string {
+  const first = dayLabel(from);
+  const last = dayLabel(to - 1);
+  const end = first === last ? "" : ` to ${last}`;
+  if (from % DAY_MS === 0 && to % DAY_MS === 0) return `${first}${end}, UTC`;
+  return `${first}, ${hourLabel(from)} to ${first === last ? "" : `${dayLabel(to)}, `}${hourLabel(to)}, UTC`;
+}
+
 /** A bar of a chart, or a row of its table. */
 export interface Slot {
   start: number;

@@ -115,7 +115,8 @@ function requestPage(query: string, after: string | null, signal: AbortSignal): 
 async function requestNew(query: string, newest: string | null, signal: AbortSignal): Promise<UsageRow[]> {
   const params = new URLSearchParams(query);
   params.set("limit", String(PAGE_SIZE));
-  if (newest) params.set("from", new Date(Date.parse(newest) - LIVE_OVERLAP_MS).toISOString());
+  const start = Date.parse(params.get("from") ?? "") || 0;
+  if (newest) params.set("from", new Date(Math.max(start, Date.parse(newest) - LIVE_OVERLAP_MS)).toISOString());
   return (await request<CallPage>("GET", `/calls?${params.toString()}`, { account: true, signal })).data;
 }
 

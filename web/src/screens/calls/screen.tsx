@@ -3,6 +3,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Button } from "../../parts/button.tsx";
 import { Table, type Column } from "../../parts/data.tsx";
 import { SearchField } from "../../parts/field.tsx";
+import { FilterChip } from "../../parts/filter.tsx";
 import { SearchFilter, type FilterOption } from "../../parts/search-filter.tsx";
 import { Icon } from "../../parts/icon.tsx";
 import { Menu } from "../../parts/menu.tsx";
@@ -13,7 +14,7 @@ import { inputOf, ModelName, Outcome, OUTCOME_OPTIONS, outputOf, shortEndpoint }
 import { amount, clock, date, dateTime, dayTime } from "../../shell/format.ts";
 import { useNames, type Names } from "../../shell/names.ts";
 import { Page } from "../../shell/page.tsx";
-import { iso, periodOf, RANGES, toRange, type Period } from "../../shell/period.ts";
+import { iso, periodOf, RANGES, spanLabel, spanOf, toRange, type Span } from "../../shell/period.ts";
 import { useResource } from "../../shell/resource.ts";
 import { mayCreateKeys } from "../../shell/roles.ts";
 import { href, navigate, place, setParams } from "../../shell/router.ts";
@@ -40,11 +41,14 @@ export function Screen() {
   const opened = path.split("/")[2] ?? null;
   const range = params.get("range") === ALL_TIME ? ALL_TIME : toRange(params.get("range"));
   const [isLive, setLive] = useState(true);
-  const period = useMemo(() => (range === ALL_TIME ? null : periodOf(range)), [range]);
-  const query = queryOf(params, period);
-  const calls = useCalls(query, isLive);
+  const span = spanOf(params);
+  const period = useMemo(() => span ?? (range === ALL_TIME ? null : periodOf(range)), [range, span?.from, span?.to]);
+  const query = queryOf(params, period, span !== null);
+  // No call is added to a range that has ended.
+  const mayGrow = !span || span.to > Date.now();
+  const calls = useCalls(query, isLive && mayGrow);
   const names = useNames(calls.rows.map((row) => row.key_id));
-  const isFiltered = Object.keys(FILTERS).some((name) => params.has(name));
+  const isFiltered = span !== null || Object.keys(FILTERS).some((name) => params.has(name));
   const suffix = location.search;
   const index = calls.rows.findIndex((row) => row.id === opened);
   const addressOf = (id: string) => `/calls/${id}${suffix}`;
@@ -63,22 +67,24 @@ export function Screen() {
       title="Calls"
       isFlush
       note={
-        <button
-          type="button"
-          class={isLive ? "chip ok live" : "chip live"}
-          aria-pressed={isLive}
-          title={isLive ? "New calls appear immediately. Select to pause." : "Select to show new calls as they end."}
-          onClick={() => {
-            if (!isLive) calls.reload();
-            setLive(!isLive);
-          }}
-        >
-          <span class={isLive ? "dot pulse" : "dot"} aria-hidden="true" />
-          Live
-        </button>
+        mayGrow && (
+          <button
+            type="button"
+            class={isLive ? "chip ok live" : "chip live"}
+            aria-pressed={isLive}
+            title={isLive ? "New calls appear immediately. Select to pause." : "Select to show new calls as they end."}
+            onClick={() => {
+              if (!isLive) calls.reload();
+              setLive(!isLive);
+            }}
+          >
+            <span class={isLive ? "dot pulse" : "dot"} aria-hidden="true" />
+            Live
+          </button>
+        )
       }
       action={<CsvButton query={query} isEmpty={calls.rows.length === 0} />}
-      filters={<Filters range={range} period={period} names={names} />}
+      filters={<Filters range={range} span={span} period={period} names={names} />}
     >
       <div class={opened ? "calls open" : "calls"}>
         <div ref={list} class="callrows" onKeyDown={(event) => moveRow(event, list.current)}>
@@ -112,9 +118,10 @@ export function Screen() {
   );
 }
 
-function queryOf(params: URLSearchParams, period: Period | null): string {
+function queryOf(params: URLSearchParams, period: Span | null, hasEnd: boolean): string {
   const query = new URLSearchParams();
   if (period) query.set("from", iso(period.from));
+  if (period && hasEnd) query.set("to", iso(period.to));
   for (const [name, field] of Object.entries(FILTERS)) {
     const value = params.get(name);
     if (value) query.set(field, value);
@@ -254,12 +261,14 @@ function NoCalls(props: { isFiltered: boolean; range: string }) {
   );
 }
 
+const NO_SPAN = { from: null, to: null };
+
 function removeFilters(): void {
-  setParams(Object.fromEntries(Object.keys(FILTERS).map((name) => [name, null])));
+  setParams({ ...NO_SPAN, ...Object.fromEntries(Object.keys(FILTERS).map((name) => [name, null])) });
 }
 
-function Filters(props: { range: string; period: Period | null; names: Names }) {
-  const { range, period, names } = props;
+function Filters(props: { range: string; span: Span | null; period: Span | null; names: Names }) {
+  const { range, span, period, names } = props;
   const { params } = place.value;
   const [wanted, setWanted] = useState<ReadonlySet<FilterName>>(new Set());
   const models = useGroups("model", period, wanted.has("model"));
@@ -279,21 +288,25 @@ function Filters(props: { range: string; period: Period | null; names: Names }) 
   const member = params.get("member");
   return (
     <>
-      <Menu
-        class="search-filter on"
-        label="Range"
-        items={[
-          ...RANGES.map((one) => ({
-            label: `Last ${RANGE_LABELS[one.value]}`,
-            isChecked: one.value === range,
-            onSelect: () => setParams({ range: one.value }),
-          })),
-          { label: "All time", isChecked: range === ALL_TIME, onSelect: () => setParams({ range: ALL_TIME }) },
-        ]}
-      >
-        <Icon name="calendar" />
-        {range === ALL_TIME ? "All time" : RANGE_LABELS[range]}
-      </Menu>
+      {span ? (
+        <FilterChip label={spanLabel(span)} onRemove={() => setParams(NO_SPAN)} />
+      ) : (
+        <Menu
+          class="search-filter on"
+          label="Range"
+          items={[
+            ...RANGES.map((one) => ({
+              label: `Last ${RANGE_LABELS[one.value]}`,
+              isChecked: one.value === range,
+              onSelect: () => setParams({ range: one.value }),
+            })),
+            { label: "All time", isChecked: range === ALL_TIME, onSelect: () => setParams({ range: ALL_TIME }) },
+          ]}
+        >
+          <Icon name="calendar" />
+          {range === ALL_TIME ? "All time" : RANGE_LABELS[range]}
+        </Menu>
+      )}
       {chip("model", "Model", models)}
       {chip(
         "key",
@@ -322,7 +335,7 @@ function Filters(props: { range: string; period: Period | null; names: Names }) 
 }
 
 /** Returns the models or endpoints of the calls in a period; null until they are loaded. */
-function useGroups(by: "model" | "endpoint", period: Period | null, isWanted: boolean): FilterOption[] | null {
+function useGroups(by: "model" | "endpoint", period: Span | null, isWanted: boolean): FilterOption[] | null {
   const shown = period ?? periodOf("90d");
   const params = new URLSearchParams({ from: iso(shown.from), to: iso(shown.to), step: "day", by });
   const path = `/usage/series?${params.toString()}`;

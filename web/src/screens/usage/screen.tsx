@@ -5,7 +5,7 @@ import { Button } from "../../parts/button.tsx";
 import { CHART_HEIGHT, ChartSwitch, MAX_SERIES, SeriesTable, StackedBars, type ChartView } from "../../parts/chart.tsx";
 import { Segments, Stat, Stats } from "../../parts/data.tsx";
 import { EmptyState, ErrorState, Skeleton } from "../../parts/states.tsx";
-import { inputTokens, ModelName } from "../../shell/calls.tsx";
+import { callsIn, inputTokens, ModelName } from "../../shell/calls.tsx";
 import { amount, compact, count, fromUnits, plural, share, toUnits } from "../../shell/format.ts";
 import { useNames, type Names } from "../../shell/names.ts";
 import { Page } from "../../shell/page.tsx";
@@ -21,6 +21,8 @@ import { chartSeries, DIMENSIONS, groupName, MEASURES, sorted, totalsOf, useSeri
 const SLOT_NAMES: Record<string, string> = { "24h": "an hour", "7d": "in 6 hours", "30d": "a day", "90d": "a day" };
 
 type Kind = (typeof MEASURES)[number];
+
+const REQUESTS = MEASURES.find((one) => one.value === "requests") as Kind;
 
 /** Cost, requests and tokens of the account that is shown, and its limits. */
 export function Screen() {
@@ -225,6 +227,12 @@ function Main(props: { series: UsageSeries | null; by: Dimension; kind: Kind; pe
   const others = shown.find((one) => one.id === "others");
   const rows = others ? [...all.slice(0, MAX_SERIES), othersRow(others.label, groups.slice(MAX_SERIES), kind, groups[0])] : all;
   const total = slots.map((_, index) => shown.reduce((sum, one) => sum + (one.values[index] ?? 0n), 0n));
+  const requests = chartSeries(groups, slots, period, REQUESTS, (group) => groupName(group, by, names));
+  const pathOf = (index: number) => {
+    const from = slots[index]?.start ?? period.from;
+    const hasCalls = requests.some((one) => (one.values[index] ?? 0n) > 0n);
+    return hasCalls ? callsIn({ from, to: from + period.slotMs }) : null;
+  };
   return (
     <section>
       <div class="row between chart-head">
@@ -241,12 +249,13 @@ function Main(props: { series: UsageSeries | null; by: Dimension; kind: Kind; pe
       ) : (
         <div class="ucols">
           {view === "chart" ? (
-            <StackedBars label={title} slots={slots} series={shown} measure={kind.measure} format={kind.full} />
+            <StackedBars label={title} slots={slots} series={shown} measure={kind.measure} format={kind.full} pathOf={pathOf} />
           ) : (
             <SeriesTable
               label={title}
               slotName={period.step === "hour" ? "Hours" : "Day"}
               slots={slots}
+              pathOf={pathOf}
               columns={[
                 { label: "Total", values: total, format: kind.full },
                 ...shown.map((one) => ({ label: one.label, values: one.values, format: kind.full })),
