@@ -1,125 +1,32 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { becomeOwner, openBrowser, PASSWORD, send, start } from "./harness.mjs";
+import { openBrowser, PASSWORD, send, start } from "./harness.mjs";
+import { driver } from "./keyboard.mjs";
 
 // The journeys of this file use no mouse, and no command of the browser that a keyboard lacks.
-
-/** Key presses after which a page of the console must have returned to its first element. */
-const MAX_TABS = 150;
 
 let server;
 let browser;
 let page;
 let keyboard;
+let focused;
+let tabTo;
+let walk;
+let settled;
+let go;
+let chooseFile;
+let assertDialog;
 before(async () => {
   server = await start();
   browser = await openBrowser();
   page = await browser.page();
-  keyboard = page.keyboard;
+  ({ keyboard, focused, tabTo, walk, settled, go, chooseFile, assertDialog } = driver(page));
 });
 after(async () => {
   await browser?.close();
   await server?.stop();
 });
-
-/** Describes the focused element, and whether its focus is visible. */
-function focused() {
-  return page.evaluate(() => {
-    const element = document.activeElement;
-    if (!element || element === document.body) return null;
-    const name = element.getAttribute("aria-label") ?? element.labels?.[0]?.textContent ?? element.textContent ?? "";
-    const ring = (one, pseudo) => {
-      const style = getComputedStyle(one, pseudo);
-      return [style.outlineStyle !== "none" && style.outlineWidth !== "0px" ? style.outline : "", style.boxShadow, style.borderColor, style.backgroundColor].join();
-    };
-    // A frame around a field can show its focus.
-    const around = [];
-    for (let one = element; one && around.length < 6; one = one.parentElement) around.push(one);
-    const withFocus = around.map((one) => ring(one));
-    const box = element.getBoundingClientRect();
-    element.blur();
-    const withoutFocus = around.map((one) => ring(one));
-    element.focus({ preventScroll: true });
-    return {
-      name: name.replace(/\s+/g, " ").trim().slice(0, 60),
-      tag: element.localName,
-      role: element.getAttribute("role"),
-      isVisible: withFocus.some((style, index) => style !== withoutFocus[index]),
-      isOnScreen: box.bottom > 0 && box.right > 0 && box.top < innerHeight && box.left < innerWidth,
-    };
-  });
-}
-
-/** Presses Tab until an element with a name has the focus. */
-async function tabTo(name, key = "Tab") {
-  for (let count = 0; count < MAX_TABS; count += 1) {
-    await keyboard.press(key);
-    const found = await focused();
-    if (found && (typeof name === "string" ? found.name === name : name.test(found.name))) return found;
-  }
-  return assert.fail(`Tab does not reach ${name}`);
-}
-
-/** Goes through the elements of a part of the page and back, and checks that each focus is visible. */
-async function walk(where, part = "main") {
-  await page.evaluate((part) => {
-    const first = document.querySelector(part);
-    first.tabIndex = -1;
-    first.focus();
-  }, part);
-  const isInside = () => page.evaluate((part) => !!document.activeElement?.closest(part), part);
-  const names = [];
-  for (;;) {
-    await keyboard.press("Tab");
-    if (!(await isInside())) break;
-    const found = await focused();
-    assert.ok(names.length < MAX_TABS, `${where}: Tab does not leave ${names.slice(-3).join(", ")}`);
-    assert.ok(found.isVisible, `${where}: the focus of ${found.tag} ${found.name} is invisible`);
-    assert.ok(found.isOnScreen, `${where}: ${found.tag} ${found.name} has the focus outside the screen`);
-    names.push(found.name);
-  }
-  // Back to before the first element. One press more enters the part again from behind.
-  for (let count = 0; count <= names.length + 1; count += 1) {
-    await keyboard.press("Shift+Tab");
-    if (count > 0 && !(await isInside())) return names;
-  }
-  return assert.fail(`${where}: Shift+Tab does not leave`);
-}
-
-async function settled() {
-  await page.waitForFunction(() => document.querySelector("h1") && !document.querySelector('.skel, [aria-busy="true"]'));
-}
-
-/** Opens a screen with the command palette. */
-async function go(label) {
-  await keyboard.press("Control+k");
-  await page.getByRole("combobox", { name: "Search actions and places" }).waitFor();
-  await keyboard.type(label);
-  const option = page.getByRole("option", { name: label, exact: true });
-  await option.waitFor();
-  for (let count = 0; (await option.getAttribute("aria-selected")) !== "true"; count += 1) {
-    assert.ok(count < 30, `the arrows do not reach ${label}`);
-    await keyboard.press("ArrowDown");
-  }
-  await keyboard.press("Enter");
-  await page.getByRole("dialog", { name: "Search" }).waitFor({ state: "detached" });
-}
-
-/** Asserts that a dialog has the focus, returns it after Esc, and cannot be left by Tab. */
-async function assertDialog(name) {
-  const dialog = page.getByRole("dialog", { name });
-  await dialog.waitFor();
-  for (let count = 0; count < 40; count += 1) {
-    await keyboard.press("Tab");
-    const isInside = await page.evaluate(() => document.activeElement === document.body || !!document.activeElement?.closest("dialog[open]"));
-    assert.ok(isInside, `${name}: the focus has left the dialog`);
-    const found = await focused();
-    if (found) assert.ok(found.isVisible, `${name}: the focus of ${found.tag} ${found.name} is invisible`);
-  }
-  await keyboard.press("Escape");
-  await dialog.waitFor({ state: "detached" });
-}
 
 test("the link, the first questions and the sign-in work by keyboard", async () => {
   await page.goto(server.consoleLink);
@@ -318,6 +225,185 @@ test("a chat is held, stopped, edited and saved", async () => {
   await keyboard.press("Control+Enter");
   await page.getByText("Done", { exact: true }).nth(1).waitFor();
   await walk("chat");
+});
+
+/** Waits until the focus is in a part of the page: an action has not lost it. */
+function waitForFocus(part = "main") {
+  return page.waitForFunction((part) => !!document.activeElement?.closest(part), part);
+}
+
+test("templates are searched, filtered, opened and tried", async () => {
+  await go("Templates");
+  await settled();
+  await tabTo("Name, category or purpose");
+  await keyboard.type("mockup");
+  await page.getByRole("link", { name: "App mockup" }).waitFor();
+  await tabTo("Images");
+  await keyboard.press("Enter");
+  await tabTo("Category");
+  await keyboard.press("Enter");
+  await page.getByRole("menu", { name: "Category" }).waitFor();
+  await keyboard.type("m");
+  assert.equal((await focused())?.name, "Marketing");
+  await keyboard.press("Enter");
+  assert.equal((await focused())?.name, "Category: Marketing");
+  await tabTo("App mockup");
+  await keyboard.press("Enter");
+  const sheet = page.getByRole("dialog", { name: "App mockup" });
+  await sheet.waitFor();
+  await keyboard.press("Escape");
+  await sheet.waitFor({ state: "detached" });
+  assert.equal((await focused())?.name, "App mockup");
+  await keyboard.press("Enter");
+  await sheet.waitFor();
+  await tabTo("Try");
+  await keyboard.press("Enter");
+  await page.waitForFunction(() => location.pathname.endsWith("/playground"));
+  await settled();
+  await waitForFocus();
+});
+
+test("the signing secret is shown after the password, rotated and hidden", async () => {
+  // The proof of the sign-in is recent, so the first request is refused here.
+  await page.route("**/console/v1/account/webhook_secret", (route) =>
+    route.fulfill({ status: 403, json: { error: { message: "Enter the password.", code: "permission_denied", param: "step_up" } } }),
+    { times: 1 },
+  );
+  await go("Webhooks");
+  await settled();
+  await tabTo("Show the secret");
+  await keyboard.press("Enter");
+  const proof = page.getByRole("dialog", { name: "Enter your password" });
+  await proof.waitFor();
+  assert.equal((await focused())?.name, "Password");
+  await keyboard.type(PASSWORD);
+  await keyboard.press("Enter");
+  const secret = page.locator(".signing code").filter({ hasText: /^whsec_[\w+/]/ });
+  await secret.waitFor();
+  await proof.waitFor({ state: "detached" });
+  const first = await secret.textContent();
+  await tabTo("Copy the secret");
+  await tabTo("Rotate", "Shift+Tab");
+  await keyboard.press("Enter");
+  const question = page.getByRole("dialog", { name: "Rotate the signing secret?" });
+  await question.waitFor();
+  await tabTo("Rotate secret");
+  await keyboard.press("Enter");
+  await question.waitFor({ state: "detached" });
+  assert.equal((await focused())?.name, "Rotate");
+  assert.notEqual(await secret.textContent(), first);
+  await tabTo("Hide");
+  await keyboard.press("Enter");
+  await page.getByRole("button", { name: "Show the secret" }).waitFor();
+  await waitForFocus();
+});
+
+test("the deliveries are opened, closed and turned over", async () => {
+  const delivery = (number) => ({
+    id: `evt_${number}`,
+    kind: `job.completed.${number}`,
+    channel: "webhook",
+    state: "failed",
+    attempts: 3,
+    created_at: new Date().toISOString(),
+    next_attempt_at: null,
+    last_error: "The receiver answered with 500.",
+    url: "http://receiver.example/hook",
+  });
+  const data = Array.from({ length: 30 }, (_, index) => delivery(index + 1));
+  await page.route("**/console/api/v1/deliveries?*", (route) => {
+    const start = new URL(route.request().url()).searchParams.has("after") ? 25 : 0;
+    return route.fulfill({ json: { object: "list", data: data.slice(start, start + 25), has_more: start === 0 } });
+  });
+  await go("Overview");
+  await go("Webhooks");
+  await settled();
+  await tabTo("job.completed.1");
+  await keyboard.press("Enter");
+  await page.getByText("The receiver answered with 500.").waitFor();
+  await tabTo("Copy the event id");
+  await tabTo("job.completed.1", "Shift+Tab");
+  await keyboard.press("Space");
+  await page.getByText("The receiver answered with 500.").waitFor({ state: "detached" });
+  await tabTo(/^(Next|Older)/);
+  await keyboard.press("Enter");
+  await page.getByRole("button", { name: "job.completed.30" }).waitFor();
+  await tabTo(/^(Previous|Newer)/, "Shift+Tab");
+  await keyboard.press("Enter");
+  await page.getByRole("button", { name: "job.completed.1", exact: true }).waitFor();
+  await waitForFocus();
+  await page.unroute("**/console/api/v1/deliveries?*");
+});
+
+test("a file is uploaded, opened, downloaded and deleted", async () => {
+  await go("Upload a file");
+  const dialog = page.getByRole("dialog", { name: "Upload a file" });
+  await dialog.waitFor();
+  assert.equal((await focused())?.name, "File", "the field of the file has the focus");
+  await chooseFile({ name: "letter.txt", mimeType: "text/plain", buffer: Buffer.from("A letter.") });
+  await dialog.getByText("letter.txt").waitFor();
+  await tabTo("Never");
+  await keyboard.press("ArrowRight");
+  assert.equal((await focused())?.name, "1 day");
+  await tabTo("Upload");
+  await keyboard.press("Enter");
+  await dialog.waitFor({ state: "detached" });
+  await page.getByRole("link", { name: "letter.txt" }).waitFor();
+  await tabTo("letter.txt");
+  await keyboard.press("Enter");
+  await page.getByRole("region", { name: "Details" }).waitFor();
+  await tabTo("Download");
+  const [download] = await Promise.all([page.waitForEvent("download"), keyboard.press("Enter")]);
+  assert.equal(download.suggestedFilename(), "letter.txt");
+  await tabTo("Delete");
+  await keyboard.press("Enter");
+  const question = page.getByRole("dialog", { name: "Delete “letter.txt”?" });
+  await question.waitFor();
+  await tabTo("Delete file");
+  await keyboard.press("Enter");
+  await page.getByText("No files yet").waitFor();
+  await waitForFocus();
+});
+
+/** A file of requests, each of which the simulator answers after a time. */
+function requests(name, delay) {
+  const line = (id) => {
+    const body = { model: "sim/chat", messages: [{ role: "user", content: `Wait. [[sim delay=${delay}]]` }] };
+    return JSON.stringify({ custom_id: id, method: "POST", url: "/v1/chat/completions", body });
+  };
+  return { name, mimeType: "application/jsonl", buffer: Buffer.from(`${line("first")}\n${line("second")}\n`) };
+}
+
+test("a batch is created with a file, opened and cancelled", async () => {
+  await go("Create a batch");
+  const dialog = page.getByRole("dialog", { name: "Create a batch" });
+  await dialog.waitFor();
+  await tabTo("File");
+  await chooseFile(requests("slow.jsonl", 60_000));
+  await dialog.getByText("No faults found").waitFor();
+  await tabTo(/^Cost limit/);
+  await keyboard.type("1");
+  await tabTo("Create batch");
+  await keyboard.press("Enter");
+  await dialog.waitFor({ state: "detached" });
+  const pane = page.getByRole("region", { name: "Details" });
+  await pane.getByRole("button", { name: "Cancel batch" }).waitFor();
+  await waitForFocus(".pane");
+  await keyboard.press("Escape");
+  await pane.waitFor({ state: "detached" });
+  await waitForFocus();
+  await tabTo(/^…[0-9a-f]{8}$/);
+  await keyboard.press("Enter");
+  await pane.getByRole("button", { name: "Cancel batch" }).waitFor();
+  await tabTo("Cancel batch");
+  await keyboard.press("Enter");
+  const question = page.getByRole("dialog", { name: "Cancel this batch?" });
+  await question.waitFor();
+  await tabTo("Cancel batch");
+  await keyboard.press("Enter");
+  await question.waitFor({ state: "detached" });
+  await pane.getByText(/^Cancell(ing|ed)$/).first().waitFor();
+  await waitForFocus(".pane");
 });
 
 test("the person signs out with the palette", async () => {

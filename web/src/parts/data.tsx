@@ -1,7 +1,8 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { dateTime, initials, relative } from "../shell/format.ts";
+import { returnFocus } from "./focus.ts";
 
 export type Tone = "ok" | "warn" | "bad" | "info" | "acc";
 
@@ -140,6 +141,16 @@ export function TableFrame(props: {
 }) {
   const frame = useRef<HTMLDivElement>(null);
   const [isWide, setWide] = useState(false);
+  const focused = useRef<Element | null>(null);
+  // A row can disappear while it has the focus, and the last one with its table.
+  useLayoutEffect(() => {
+    if (!focused.current || focused.current.isConnected) return;
+    focused.current = null;
+    returnFocus(null);
+  });
+  useLayoutEffect(() => () => {
+    if (frame.current?.contains(document.activeElement)) returnFocus(null);
+  }, []);
   useEffect(() => {
     const element = frame.current;
     if (!element) return undefined;
@@ -150,7 +161,14 @@ export function TableFrame(props: {
   }, []);
   const focusable = isWide ? { tabIndex: 0, role: props.isGroup ? ("group" as const) : ("region" as const), "aria-label": props.label } : {};
   return (
-    <div ref={frame} class="tw" {...focusable}>
+    <div
+      ref={frame}
+      class="tw"
+      {...focusable}
+      onFocusIn={(event) => {
+        focused.current = event.target as Element;
+      }}
+    >
       {props.children}
     </div>
   );

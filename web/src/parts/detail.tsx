@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
 import { Button } from "./button.tsx";
+import { returnFocus } from "./focus.ts";
 
 /** A list, and beside it the details of its selected row. On phones the details cover the list. */
 export function Split(props: { children: ComponentChildren; detail?: ComponentChildren }) {
@@ -27,10 +28,7 @@ export function Detail(props: {
   // A layout effect: the details of another row take the focus after these have returned it.
   useLayoutEffect(() => {
     heading.current?.focus({ preventScroll: true });
-    return () => {
-      const { current } = opener;
-      if (current instanceof HTMLElement && current.isConnected) current.focus();
-    };
+    return () => returnFocus(opener.current);
   }, []);
   return (
     <section

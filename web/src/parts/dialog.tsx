@@ -1,6 +1,8 @@
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 
+import { returnFocus } from "./focus.ts";
+
 interface DialogProps {
   title: string;
   icon?: ComponentChildren;
@@ -38,7 +40,7 @@ export function Dialog(props: DialogProps) {
     focusFirst(dialog);
     return () => {
       dialog?.close();
-      if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
+      returnFocus(opener);
     };
   }, []);
   const escape = (event: Event) => {

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 import { Button } from "../../parts/button.tsx";
 import { Field, Options, Select } from "../../parts/field.tsx";
@@ -302,6 +302,7 @@ function StoryboardEditor(props: {
   mayCall: boolean;
   onRender: (body: Record<string, unknown>) => void;
 }) {
+  const list = useRef<HTMLOListElement>(null);
   const state = storyboard.value;
   const scenes = state?.board.scenes ?? [];
   const isValid = scenes.length > 0 && scenes.every((scene) => scene.visual.prompt?.trim() || scene.visual.image || scene.visual.video);
@@ -317,6 +318,11 @@ function StoryboardEditor(props: {
   const move = (index: number, to: number) => {
     const rest = scenes.filter((_, at) => at !== index);
     change({ scenes: rest.toSpliced(to, 0, scenes[index] as Scene) });
+    // An element that moves in the page loses the focus: its button receives it again.
+    requestAnimationFrame(() => {
+      const buttons = [...(list.current?.children[to]?.querySelectorAll<HTMLButtonElement>("button:enabled") ?? [])];
+      (buttons.find((button) => button.ariaLabel?.endsWith(to < index ? "up" : "down")) ?? buttons[0])?.focus();
+    });
   };
   return (
     <section class="stack g12" aria-label="Storyboard">
@@ -333,7 +339,7 @@ function StoryboardEditor(props: {
         </span>
       </header>
       <Field label="Title" value={board.title ?? ""} onInput={(title) => change({ title })} />
-      <ol class="stack g12">
+      <ol ref={list} class="stack g12">
         {scenes.map((scene, index) => (
           <li key={scene.id ?? index} class="boxed stack g12">
             <div class="row">

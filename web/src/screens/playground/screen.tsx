@@ -1,5 +1,5 @@
 import type { ComponentChildren, ComponentType } from "preact";
-import { useEffect, useLayoutEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { Button } from "../../parts/button.tsx";
 import { ConfirmDialog } from "../../parts/confirm.tsx";
@@ -112,14 +112,26 @@ function modeOf(model: string | null): Mode {
   return KINDS[(model && findModel(model)?.type) || ""] ?? "chat";
 }
 
+/** Whether the person has just chosen the mode in the tabs. */
+let isTabChosen = false;
+
 function ModeTabs(props: { shown: readonly { value: Mode; label: string }[]; mode: Mode }) {
+  const element = useRef<HTMLDivElement>(null);
+  // Each mode has a page with its own tabs. The focus stays in them, so that the arrow keys continue.
+  useLayoutEffect(() => {
+    if (isTabChosen) element.current?.querySelector<HTMLElement>('[aria-selected="true"]')?.focus();
+    isTabChosen = false;
+  }, []);
   return (
-    <div class="modes">
+    <div ref={element} class="modes">
       <Tabs
         label="Kind of call"
         value={props.mode}
         tabs={props.shown}
-        onChange={(mode) => setParams({ mode: mode === "chat" ? null : mode, chat: null, model: null })}
+        onChange={(mode) => {
+          isTabChosen = true;
+          setParams({ mode: mode === "chat" ? null : mode, chat: null, model: null });
+        }}
       />
     </div>
   );
