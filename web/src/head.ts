@@ -25,11 +25,12 @@
     const from = new Date(to - 30 * DAY_MS).toISOString();
     const usage = `/console/v1/account/usage?limit=8&from=${from.slice(0, 10)}&group_by=day`;
     const range = new URLSearchParams({ from, to: new Date(to).toISOString(), step: "day", by: "model" });
+    const series = `/console/api/v1/usage/series?${range.toString()}`;
     const screens: Record<string, string[]> = {
-      "": [usage],
-      "/overview": [usage],
+      "": [usage, series],
+      "/overview": [usage, series],
       "/playground": ["/console/v1/models"],
-      "/usage": [`/console/api/v1/usage/series?${range.toString()}`],
+      "/usage": [series],
     };
     for (const path of screens[location.pathname.slice(base.length).replace(/\/+$/, "")] ?? []) get(account, path);
   }

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { becomeOwner, call, openBrowser, send, start } from "./harness.mjs";
+import { becomeOwner, call, inspect, openBrowser, send, start } from "./harness.mjs";
 
 const SETTINGS = `
 [limits]
@@ -55,6 +55,16 @@ test("a job that was accepted elsewhere appears in the list and ends there", asy
   await owner.getByText("No jobs yet").waitFor();
   await send(other, "POST", "/../../v1/images/generations", { model: "sim/image", prompt: "a red square" });
   await owner.getByRole("row").filter({ hasText: "sim/image" }).filter({ hasText: "Completed" }).waitFor();
+});
+
+test("the overview shows the jobs that run, and the navigation their number", async () => {
+  await open(owner, "/overview");
+  await owner.getByText("No jobs are running").waitFor();
+  await send(other, "POST", "/../../v1/images/generations", { model: "sim/image", prompt: "A boat [[sim delay=6000]]" });
+  await owner.getByRole("link", { name: "Jobs 1 running" }).waitFor();
+  await owner.getByRole("progressbar").waitFor();
+  await inspect(owner, "overview-jobs", { isPhone: true });
+  await owner.getByText("No jobs are running").waitFor();
 });
 
 test("a chat that waits saves itself after a deletion elsewhere", async () => {

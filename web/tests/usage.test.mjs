@@ -151,7 +151,7 @@ function range() {
 
 test("a bar of a day leads to its calls, whose range can be removed", async () => {
   await owner.goto(`${server.address}/console/overview`);
-  const chart = owner.getByRole("slider", { name: "Cost by day" });
+  const chart = owner.getByRole("slider", { name: "Cost by model" });
   const { width, height } = await chart.boundingBox();
   // A day without calls leads nowhere.
   await chart.click({ position: { x: width / 2, y: height / 2 } });

@@ -1,56 +1,59 @@
 import { useState } from "preact/hooks";
 
-import { CHART_HEIGHT, ChartSwitch, SeriesTable, StackedBars, toValue, type ChartView } from "../../parts/chart.tsx";
+import { CHART_HEIGHT, ChartSwitch, Legend, SeriesTable, StackedBars, toValue, type ChartView } from "../../parts/chart.tsx";
 import { Card } from "../../parts/data.tsx";
-import { EmptyState, Skeleton } from "../../parts/states.tsx";
+import { EmptyState, ErrorState, Skeleton } from "../../parts/states.tsx";
 import { callsIn } from "../../shell/calls.tsx";
-import { amount, compact, fromUnits, toUnits } from "../../shell/format.ts";
-import { iso, periodOf, slotsOf } from "../../shell/period.ts";
-import type { AccountUsage } from "../../shell/types.ts";
+import { amount, compact, fromUnits } from "../../shell/format.ts";
+import { slotsOf, type Period } from "../../shell/period.ts";
+import type { Resource } from "../../shell/resource.ts";
+import type { UsageSeries } from "../../shell/types.ts";
+import { chartSeries, groupName, MEASURES, sorted } from "../usage/series.ts";
 
-/** Cost of each day, as bars or as a table. */
-export function CostByDay(props: { data: AccountUsage | null }) {
+const NO_NAMES = { keys: [], members: [], key: (id: string) => id, member: (id: string) => id };
+
+/** Cost of each day by model, as bars or as a table. */
+export function CostByModel(props: { period: Period; series: Resource<UsageSeries> }) {
   const [view, setView] = useState<ChartView>("chart");
-  const period = periodOf("30d");
+  const { period, series } = props;
   const slots = slotsOf(period);
-  const groups = new Map((props.data?.totals.groups ?? []).map((group) => [group.group, group]));
-  const days = slots.map((slot) => groups.get(iso(slot.start).slice(0, 10)));
-  const costs = days.map((day) => toUnits(day?.cost ?? "0"));
-  const calls = days.map((day) => toValue(day?.requests ?? 0));
-  const isEmpty = days.every((day) => !day || day.requests === 0);
+  const [cost, requests] = MEASURES;
+  const groups = cost ? sorted(series.data?.groups ?? [], cost) : [];
+  const name = (group: string | null) => groupName(group, "model", NO_NAMES);
+  const bars = cost ? chartSeries(groups, slots, period, cost, name) : [];
+  const calls = requests ? chartSeries(groups, slots, period, requests, name) : [];
+  const callsOf = (index: number) => calls.reduce((sum, one) => sum + (one.values[index] ?? 0n), 0n);
   const pathOf = (index: number) => {
     const from = slots[index]?.start ?? period.from;
-    return days[index]?.requests ? callsIn({ from, to: from + period.slotMs }) : null;
+    return callsOf(index) > 0n ? callsIn({ from, to: from + period.slotMs }) : null;
   };
-  const cost = (value: bigint) => amount(fromUnits(value), 6);
+  const format = (value: bigint) => amount(fromUnits(value), 6);
+  const total = bars[0]?.values.map((_, index) => bars.reduce((sum, one) => sum + (one.values[index] ?? 0n), 0n)) ?? [];
   return (
-    <Card title="Cost by day" note="credits, UTC" action={<ChartSwitch view={view} onChange={setView} />}>
-      {!props.data ? (
+    <Card title="Cost by model" note="credits a day, UTC" action={<ChartSwitch view={view} onChange={setView} />}>
+      {series.error && !series.data ? (
+        <ErrorState what="The cost by model" error={series.error} onRetry={series.reload} />
+      ) : !series.data ? (
         <div class="in-pad">
           <Skeleton width="100%" height={CHART_HEIGHT} />
         </div>
-      ) : isEmpty ? (
+      ) : groups.length === 0 ? (
         <EmptyState title="No cost yet">The chart begins with the first call.</EmptyState>
       ) : view === "chart" ? (
-        <div class="in-pad">
-          <StackedBars
-            label="Cost by day"
-            slots={slots}
-            series={[{ id: "cost", label: "Cost", color: 1, values: costs }]}
-            measure="amount"
-            format={cost}
-            pathOf={pathOf}
-          />
+        <div class="in-pad stack g12">
+          <Legend series={bars} />
+          <StackedBars label="Cost by model" slots={slots} series={bars} measure="amount" format={format} pathOf={pathOf} />
         </div>
       ) : (
         <SeriesTable
-          label="Cost by day"
+          label="Cost by model"
           slotName="Day"
           slots={slots}
           pathOf={pathOf}
           columns={[
-            { label: "Calls", values: calls, format: (value) => compact(Number(value / toValue(1))) },
-            { label: "Cost", values: costs, format: cost },
+            { label: "Calls", values: slots.map((_, index) => callsOf(index)), format: (value) => compact(Number(value / toValue(1))) },
+            ...bars.map((one) => ({ label: one.label, values: one.values, format })),
+            ...(bars.length > 1 ? [{ label: "Total", values: total, format }] : []),
           ]}
         />
       )}

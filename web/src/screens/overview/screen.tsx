@@ -1,24 +1,22 @@
 import { useEffect, useState } from "preact/hooks";
 
-import { Breakdown } from "../../parts/breakdown.tsx";
 import { Button } from "../../parts/button.tsx";
 import { Card, Chip, Meter, Stat, Stats, Table, type Column } from "../../parts/data.tsx";
-import { EmptyState, ErrorState, Skeleton, TableSkeleton } from "../../parts/states.tsx";
-import { request } from "../../shell/api.ts";
+import { ErrorState, Skeleton, TableSkeleton } from "../../parts/states.tsx";
 import { Outcome, shortEndpoint } from "../../shell/calls.tsx";
-import { add, amount, clock, count, date, dateTime, duration, fromUnits, share, toUnits } from "../../shell/format.ts";
+import { amount, clock, count, date, dateTime, duration, fromUnits, share, toUnits } from "../../shell/format.ts";
 import { useLive } from "../../shell/live.ts";
 import { Page } from "../../shell/page.tsx";
-import { useResource } from "../../shell/resource.ts";
+import { periodOf } from "../../shell/period.ts";
+import { mayReadContents } from "../../shell/roles.ts";
 import { href } from "../../shell/router.ts";
-import { account } from "../../shell/session.ts";
 import { Snippets } from "../../shell/snippets.tsx";
 import type { AccountUsage, UsageRow } from "../../shell/types.ts";
-import { loadUsage, PERIOD_DAYS, periodQuery, usage } from "../../shell/usage.ts";
-import { CostByDay } from "./chart.tsx";
+import { loadUsage, PERIOD_DAYS, usage } from "../../shell/usage.ts";
+import { useSeries } from "../usage/series.ts";
+import { CostByModel } from "./chart.tsx";
+import { RunningJobs } from "./jobs.tsx";
 import { Todo } from "./todo.tsx";
-
-const SHOWN_MODELS = 6;
 
 /** Milliseconds between two loads of the latest calls and totals. */
 const RELOAD_MS = 10_000;
@@ -31,10 +29,16 @@ export function Screen() {
   useEffect(() => {
     if (isReturn) void loadUsage();
   }, []);
-  const models = useResource(account.value?.id ?? null, (signal) =>
-    request<AccountUsage>("GET", periodQuery("model", 1), { account: true, signal }),
+  const period = periodOf("30d");
+  const series = useSeries(period, "model");
+  useLive(
+    "balance",
+    () => {
+      void loadUsage();
+      series.reload();
+    },
+    RELOAD_MS,
   );
-  useLive("balance", () => void loadUsage(), RELOAD_MS);
   if (error && !data) {
     return (
       <Page title="Overview">
@@ -48,18 +52,12 @@ export function Screen() {
     <Page title="Overview">
       <Figures data={data} />
       <div class="cols">
-        <CostByDay data={data} />
+        <CostByModel period={period} series={series} />
         <Todo usage={data} />
       </div>
       <div class="cols">
         <LatestCalls data={data} />
-        <Card title="Cost by model" note={`${PERIOD_DAYS} days`}>
-          {models.error && !models.data ? (
-            <ErrorState what="The cost by model" error={models.error} onRetry={models.reload} />
-          ) : (
-            <CostByModel data={models.data} />
-          )}
-        </Card>
+        {mayReadContents() && <RunningJobs />}
       </div>
     </Page>
   );
@@ -179,39 +177,5 @@ function FirstCall() {
         </Button>
       </div>
     </div>
-  );
-}
-
-function CostByModel(props: { data: AccountUsage | null }) {
-  if (!props.data) {
-    return (
-      <div class="in-pad stack g16">
-        {["90%", "70%", "55%", "30%"].map((width) => (
-          <Skeleton key={width} width={width} height={20} />
-        ))}
-      </div>
-    );
-  }
-  const groups = [...(props.data.totals.groups ?? [])].sort((a, b) => (toUnits(a.cost) < toUnits(b.cost) ? 1 : -1));
-  if (groups.length === 0) return <EmptyState title="No cost yet">The models of your calls appear here.</EmptyState>;
-  const shown = groups.slice(0, SHOWN_MODELS);
-  const rest = groups.slice(SHOWN_MODELS);
-  if (rest.length > 0) {
-    const cost = rest.reduce((sum, group) => add(sum, group.cost), "0");
-    shown.push({ group: `${rest.length} others`, cost, requests: 0 });
-  }
-  const largest = shown.reduce((most, group) => (toUnits(group.cost) > toUnits(most) ? group.cost : most), "0");
-  return (
-    <Breakdown
-      label="Cost by model"
-      rows={shown.map((group) => ({
-        id: group.group,
-        label: group.group || "No model",
-        share: share(group.cost, largest),
-        value: amount(group.cost, 2),
-        title: group.cost,
-        href: group.requests > 0 && group.group ? href(`/calls?model=${encodeURIComponent(group.group)}`) : null,
-      }))}
-    />
   );
 }
