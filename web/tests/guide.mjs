@@ -51,8 +51,9 @@ function series(reply, names, params) {
 
 async function replaceReply(page, pattern, change) {
   await page.route(pattern, async (route) => {
-    // The session requires the headers that the browser adds.
-    const response = await route.fetch({ headers: await route.request().allHeaders() });
+    // The browser would add this header, which a session requires.
+    const headers = { ...(await route.request().allHeaders()), "sec-fetch-site": "same-origin" };
+    const response = await route.fetch({ headers });
     await route.fulfill({ response, json: change(await response.json(), new URL(route.request().url())) });
   });
 }
