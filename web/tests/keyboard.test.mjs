@@ -365,7 +365,7 @@ test("a file is uploaded, opened, downloaded and deleted", async () => {
   await waitForFocus();
 });
 
-/** A file of requests, each of which the simulator answers after a time. */
+/** A file with two requests that the simulator answers after a time. */
 function requests(name, delay) {
   const line = (id) => {
     const body = { model: "sim/chat", messages: [{ role: "user", content: `Wait. [[sim delay=${delay}]]` }] };
