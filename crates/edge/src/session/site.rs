@@ -93,8 +93,9 @@ fn is_loopback(host: &str) -> bool {
 /// Whether a page of the same origin sent the request. Browsers set `Sec-Fetch-Site`; older ones
 /// set only `Origin`.
 pub(super) fn is_same_origin(parts: &Parts, scheme: Scheme) -> bool {
-    if let Some(site) = parts.headers.get(SEC_FETCH_SITE) {
-        return site.as_bytes() == b"same-origin";
+    let mut sites = parts.headers.get_all(SEC_FETCH_SITE).iter().peekable();
+    if sites.peek().is_some() {
+        return sites.all(|site| site.as_bytes() == b"same-origin");
     }
     let scheme = match scheme {
         Scheme::Https => "https",
@@ -186,6 +187,13 @@ mod tests {
                 &[
                     ("sec-fetch-site", "cross-site"),
                     ("origin", "http://localhost:8080"),
+                ],
+                false,
+            ),
+            (
+                &[
+                    ("sec-fetch-site", "same-origin"),
+                    ("sec-fetch-site", "cross-site"),
                 ],
                 false,
             ),

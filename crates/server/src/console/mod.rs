@@ -113,10 +113,12 @@ pub(crate) fn operator_routes(console: OperatorConsole, api: Router) -> Router {
 fn uncached(apis: Router) -> Router {
     apis.method_not_allowed_fallback(request_layer::method_not_allowed)
         .layer(middleware::map_response(|mut response: Response| async move {
-            response
-                .headers_mut()
-                .entry(CACHE_CONTROL)
-                .or_insert(HeaderValue::from_static("no-store"));
+            // Media stay cacheable; streams of events do not.
+            let headers = response.headers_mut();
+            let cached = headers.get(CACHE_CONTROL).filter(|value| *value != "no-cache");
+            if cached.is_none() {
+                headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            }
             response
         }))
 }

@@ -29,6 +29,7 @@ impl Stream {
         assert_eq!(answer.head.status, 200);
         let kind = answer.head.header("content-type");
         assert_eq!(kind, Some("text/event-stream; charset=utf-8"));
+        assert_eq!(answer.head.header("cache-control"), Some("no-store"));
         Self {
             answer,
             last: last.to_owned(),
