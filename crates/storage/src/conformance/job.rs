@@ -1003,8 +1003,8 @@ pub async fn open_jobs_show_progress(factory: Factory) {
         accept(&storage, number, account).await;
     }
     accept(&storage, 4, other).await;
-    assert_eq!(open(account, 9).await, (Some(3), vec![(1, 0), (2, 0), (3, 0)]));
-    assert_eq!(open(account, 2).await, (Some(3), vec![(1, 0), (2, 0)]));
+    assert_eq!(open(account, 9).await, (Some(3), vec![(1, 1), (2, 1), (3, 1)]));
+    assert_eq!(open(account, 2).await, (Some(3), vec![(1, 1), (2, 1)]));
     storage
         .jobs
         .cancel(account, JobId::from_u128(3), at(1))
@@ -1014,5 +1014,5 @@ pub async fn open_jobs_show_progress(factory: Factory) {
     assert_eq!(leased.len(), 3);
     let after = open(account, 9).await;
     assert_eq!(after.0, Some(3), "the newest job, also if it has ended");
-    assert_eq!(after.1, [(1, 1), (2, 1)], "the start is an event");
+    assert_eq!(after.1, [(1, 2), (2, 2)], "the start is an event");
 }
