@@ -32,7 +32,7 @@ async function createJob(prompt, n = 1) {
 const pane = () => page.getByRole("region", { name: "Details" });
 
 test("an account without jobs sees the next step", async () => {
-  await page.getByRole("link", { name: "Jobs" }).click();
+  await page.getByRole("link", { name: "Jobs", exact: true }).click();
   await page.getByText("No jobs yet").waitFor();
   await inspect(page, "jobs-empty", { isPhone: true });
 });

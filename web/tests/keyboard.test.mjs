@@ -300,15 +300,17 @@ test("the signing secret is shown after the password, rotated and hidden", async
 
 test("the deliveries are opened, closed and turned over", async () => {
   const delivery = (number) => ({
-    id: `evt_${number}`,
-    kind: `job.completed.${number}`,
-    channel: "webhook",
+    id: `job_${number}`,
+    event_id: `evt_${number}`,
+    job_type: `kind.${number}`,
+    job_status: "completed",
+    url: "http://receiver.example/hook",
     state: "failed",
     attempts: 3,
-    created_at: new Date().toISOString(),
-    next_attempt_at: null,
-    last_error: "The receiver answered with 500.",
-    url: "http://receiver.example/hook",
+    failure: "The receiver answered with 500.",
+    ended_at: new Date().toISOString(),
+    due_at: null,
+    delivered_at: null,
   });
   const data = Array.from({ length: 30 }, (_, index) => delivery(index + 1));
   await page.route("**/console/api/v1/deliveries?*", (route) => {
@@ -318,19 +320,23 @@ test("the deliveries are opened, closed and turned over", async () => {
   await go("Overview");
   await go("Webhooks");
   await settled();
-  await tabTo("job.completed.1");
+  await tabTo("kind.1 completed");
   await keyboard.press("Enter");
   await page.getByText("The receiver answered with 500.").waitFor();
   await tabTo("Copy the event id");
-  await tabTo("job.completed.1", "Shift+Tab");
+  const sent = page.waitForRequest((request) => request.url().endsWith("/deliveries/job_1/redeliver"));
+  await tabTo("Send again");
+  await keyboard.press("Enter");
+  await sent;
+  await tabTo("kind.1 completed", "Shift+Tab");
   await keyboard.press("Space");
   await page.getByText("The receiver answered with 500.").waitFor({ state: "detached" });
   await tabTo(/^(Next|Older)/);
   await keyboard.press("Enter");
-  await page.getByRole("button", { name: "job.completed.30" }).waitFor();
+  await page.getByRole("button", { name: "kind.30 completed" }).waitFor();
   await tabTo(/^(Previous|Newer)/, "Shift+Tab");
   await keyboard.press("Enter");
-  await page.getByRole("button", { name: "job.completed.1", exact: true }).waitFor();
+  await page.getByRole("button", { name: "kind.1 completed", exact: true }).waitFor();
   await waitForFocus();
   await page.unroute("**/console/api/v1/deliveries?*");
 });
