@@ -32,15 +32,20 @@ pub(crate) const FINISH: &str = "UPDATE job SET webhook_state = $4, webhook_fail
     WHERE account_id = $1 AND id = $2 AND webhook_attempts = $3 AND webhook_state = 'pending'";
 pub(crate) const DELIVERY: &str = "SELECT webhook_state, webhook_attempts, webhook_due_at, webhook_failure, \
     webhook_delivered_at FROM job WHERE account_id = $1 AND id = $2 AND webhook_state IS NOT NULL";
-pub(crate) const LIST: &str = "SELECT id, kind, status, completed_at, webhook, webhook_state, webhook_attempts, webhook_due_at, \
-    webhook_failure, webhook_delivered_at \
-    FROM job WHERE account_id = $1 AND id < $2 AND webhook_state IS NOT NULL \
-    AND completed_at IS NOT NULL ORDER BY id DESC LIMIT $3";
-/// Selects an ended job with a webhook.
-pub(crate) const ENDED: &str = "SELECT id, kind, status, completed_at, webhook, webhook_state, webhook_attempts, webhook_due_at, \
-    webhook_failure, webhook_delivered_at \
-    FROM job WHERE account_id = $1 AND id = $2 AND webhook_state IS NOT NULL \
-    AND completed_at IS NOT NULL";
+/// Selects the ended jobs of an account with webhooks, for [`JobDeliveryColumns`].
+macro_rules! job_deliveries {
+    ($which:literal) => {
+        concat!(
+            "SELECT id, kind, status, completed_at, webhook, webhook_state, webhook_attempts, webhook_due_at, \
+             webhook_failure, webhook_delivered_at FROM job WHERE account_id = $1 AND webhook_state IS NOT NULL \
+             AND completed_at IS NOT NULL ",
+            $which
+        )
+    };
+}
+
+pub(crate) const LIST: &str = job_deliveries!("AND id < $2 ORDER BY id DESC LIMIT $3");
+pub(crate) const ENDED: &str = job_deliveries!("AND id = $2");
 /// Makes the delivery of an ended job due, unless an attempt is in progress.
 pub(crate) const REDELIVER: &str = "UPDATE job SET webhook_state = 'pending', webhook_due_at = $3, webhook_leased = 0, \
     webhook_delivered_at = NULL WHERE account_id = $1 AND id = $2 AND webhook_state IS NOT NULL \

@@ -140,8 +140,8 @@ impl Bundle {
                 "main".to_owned()
             } else if module.path.starts_with("vendor/") {
                 folder_of(&module.path)
-            } else if let Some(library) = self.library_of(module, &roots)? {
-                library
+            } else if let Some(vendored) = self.vendored_chunk_of(module, &roots)? {
+                vendored
             } else if let (Some(only), 1) = (reached_from.first(), reached_from.len()) {
                 only.clone()
             } else {
@@ -154,7 +154,11 @@ impl Bundle {
 
     /// Returns the chunk of the vendored modules that a module imports, if they are not part of the
     /// first load: their only importer is loaded together with them.
-    fn library_of(&self, module: &Module, roots: &[BTreeSet<String>]) -> anyhow::Result<Option<String>> {
+    fn vendored_chunk_of(
+        &self,
+        module: &Module,
+        roots: &[BTreeSet<String>],
+    ) -> anyhow::Result<Option<String>> {
         for request in &module.requests {
             let path = resolve(&module.path, request)?;
             let number = self.index[&path];

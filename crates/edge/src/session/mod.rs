@@ -20,7 +20,9 @@ use tollgate_storage::{
     Account, AccountState, AccountStore, Admin, Budget, Compat, KeyMode, Member, MemberStore, Person,
     Session, SessionOwner,
 };
-use tollgate_types::{AccountId, Clock, Error, ErrorCode, KeyRights, Principal, RequestId, Timestamp};
+use tollgate_types::{
+    AccountId, Clock, Error, ErrorCode, KeyRights, PersonId, Principal, RequestId, Timestamp,
+};
 
 use crate::auth::Authenticator;
 use crate::context::{RequestContext, context_of};
@@ -149,11 +151,20 @@ impl SessionGate {
         if !self.sign_ins.sessions.is_current(&session.session).await? {
             return Ok(false);
         }
-        let (account, person) = (session.account.id, session.person.id);
+        let membership = self.membership(session.account.id, session.person.id).await?;
+        Ok(membership.is_some_and(|(member, _)| member.role == session.member.role))
+    }
+
+    /// Returns a person as a member of an account, with the account; `None` if the account is
+    /// closed.
+    async fn membership(
+        &self,
+        account: AccountId,
+        person: PersonId,
+    ) -> Result<Option<(Member, Account)>, Error> {
         let member = self.members.of_person(account, person).await?;
         let account = self.accounts.get(account).await?;
-        Ok(member.is_some_and(|member| member.role == session.member.role)
-            && account.is_some_and(|account| account.state != AccountState::Closed))
+        Ok(member.zip(account.filter(|account| account.state != AccountState::Closed)))
     }
 
     /// Returns the session of a member, and counts the request like reads of the public API.
@@ -193,14 +204,7 @@ impl SessionGate {
                 Error::new(ErrorCode::InvalidParameter, message).with_param("x-tollgate-account"),
             ));
         };
-        let member = self
-            .members
-            .of_person(account, person.id)
-            .await
-            .map_err(Error::from)?;
-        let account = self.accounts.get(account).await.map_err(Error::from)?;
-        let account = account.filter(|account| account.state != AccountState::Closed);
-        let (Some(member), Some(account)) = (member, account) else {
+        let Some((member, account)) = self.membership(account, person.id).await? else {
             let error = Error::new(ErrorCode::NotFound, "The account does not exist.");
             return Err(error.with_param("x-tollgate-account").into());
         };
