@@ -29,8 +29,11 @@ pub(crate) const NAMESAKE: &str = "SELECT other.id FROM member AS own \
 pub(crate) const SET_ADDRESS: &str = "UPDATE member SET email = $2 WHERE person_id = $1 AND email = ''";
 pub(crate) const PASSWORD: &str =
     "SELECT data, set_at FROM credential WHERE person_id = $1 AND kind = 'password'";
+/// Sets the password of the person `$1`, if the session `$4` is one of this person.
 pub(crate) const SET_PASSWORD: &str = "INSERT INTO credential (id, person_id, kind, data, set_at) \
-    VALUES ($1, $1, 'password', $2, $3) ON CONFLICT (id) DO UPDATE SET data = excluded.data, set_at = excluded.set_at";
+    SELECT person_id, person_id, 'password', $2, $3 FROM session WHERE person_id = $1 AND id = $4 \
+    ON CONFLICT (id) DO UPDATE SET data = excluded.data, set_at = excluded.set_at";
+pub(crate) const DELETE_PASSWORD: &str = "DELETE FROM credential WHERE person_id = $1 AND kind = 'password'";
 pub(crate) const ADD_LINK: &str = "INSERT INTO sign_in_link (id, digest, digest_prefix, purpose, member_id, account_id, \
     admin_id, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 pub(crate) const DELETE_LINKS: &str = "DELETE FROM sign_in_link WHERE purpose = $1 \
@@ -70,11 +73,12 @@ macro_rules! bind_person {
 
 /// Binds a password to [`SET_PASSWORD`], for any engine.
 macro_rules! bind_password {
-    ($person:expr, $password:expr) => {
+    ($person:expr, $password:expr, $session:expr) => {
         sqlx::query($crate::people::SET_PASSWORD)
             .bind($crate::rows::id_bytes($person.as_u128()))
             .bind($password.hash)
             .bind($password.set_at.as_micros())
+            .bind($crate::rows::id_bytes($session.as_u128()))
     };
 }
 
@@ -185,6 +189,15 @@ pub(crate) enum MemberWrite {
 }
 
 impl SignIn {
+    /// Returns the person whose password the redemption of this link deletes; `None` if it deletes
+    /// none.
+    pub(crate) fn reset_person(&self, link: &SignInLink) -> Option<PersonId> {
+        match self.session.owner {
+            SessionOwner::Person(id) if link.purpose == LinkPurpose::PasswordReset => Some(id),
+            _ => None,
+        }
+    }
+
     /// Signs in a person or an administrator who exists.
     pub(crate) fn existing(owner: SessionOwner, redemption: &Redemption) -> SignIn {
         SignIn {
@@ -469,6 +482,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     SET_ADDRESS,
     PASSWORD,
     SET_PASSWORD,
+    DELETE_PASSWORD,
     ADD_LINK,
     DELETE_LINKS,
     FIND_LINK,

@@ -60,10 +60,10 @@ impl Operations {
         let mail = Mail {
             id: link.id.to_string(),
             to: link.email,
-            subject: format!("Sign in to {service}"),
+            subject: format!("Reset your password for {service}"),
             text: format!(
-                "Someone has requested a link to sign in to {service} without a password. Open it to sign in and \
-                 set a new password. It works once and expires in 1 hour:\n\n{url}\n\n\
+                "Someone has requested a link to reset your password for {service}. Open it to set a new password. \
+                 It ends your other sessions, works once and expires in 1 hour:\n\n{url}\n\n\
                  If you have not requested the link, ignore this message. Your password is unchanged.\n"
             ),
         };

@@ -48,6 +48,8 @@ names! {
         SignIn = "sign_in",
         /// Acceptance of an invitation to an account.
         Invitation = "invitation",
+        /// Sign-in of a person who has forgotten the password.
+        PasswordReset = "password_reset",
     }
 }
 
@@ -164,9 +166,9 @@ pub trait PersonStore: Send + Sync {
     /// Returns the password of a person; `None` if none is set.
     async fn password(&self, id: PersonId) -> Result<Option<Password>>;
 
-    /// Sets the password of a person and deletes the person's sessions except `keep`, in one atomic
-    /// step. `NotFound` if the person does not exist.
-    async fn set_password(&self, id: PersonId, password: Password, keep: Option<SessionId>) -> Result<()>;
+    /// Sets the password of a person and deletes the person's sessions except `session`, in one
+    /// atomic step. `NotFound` if the person has no such session.
+    async fn set_password(&self, id: PersonId, password: Password, session: SessionId) -> Result<()>;
 
     /// Stores a link and deletes earlier links with the same purpose and target. `NotFound` if the
     /// member, account or administrator does not exist.
@@ -176,7 +178,9 @@ pub trait PersonStore: Send + Sync {
     /// is missing, and creates the session. Of several simultaneous redemptions, one succeeds.
     ///
     /// The link of a member that has a person signs that person in. An invitation of such a member
-    /// is `Gone`, because its creator knows it, too. The link of another member signs in the person
+    /// is `Gone`, because its creator knows it, too. A password reset also deletes the password and
+    /// all other sessions of the person: someone else may have set the password, even before the
+    /// owner of the address signed in first. The link of another member signs in the person
     /// with the member's address only if that person is already signed in
     /// ([`RedemptionOutcome::NeedsSignIn`] otherwise), for the same reason. If no person has the
     /// address, a new person is created and becomes the person of the member.

@@ -173,12 +173,13 @@ impl SignIns {
             Some(device) => self.digest("failures of device", device),
             None => self.digest("failures", &email),
         };
-        self.verify(person.as_ref(), counted, password).await?;
+        let verified = self.verify(person.as_ref(), counted, password).await?;
         let Some(person) = person else {
             return Err(wrong_password());
         };
         let owner = SessionOwner::Person(person.id);
         let created = self.sessions.create(owner, visitor).await?;
+        let created = self.unless_replaced(created, &person, &verified).await?;
         Ok((created, self.new_device(&email)?))
     }
 
@@ -203,7 +204,7 @@ impl SignIns {
         };
         let target = LinkTarget::Member(membership.member.id);
         let (link, token) = self
-            .create_link(LinkPurpose::SignIn, target, RESET_LIFETIME)
+            .create_link(LinkPurpose::PasswordReset, target, RESET_LIFETIME)
             .await?;
         Ok(Some(ResetLink {
             id: link.id,
@@ -221,13 +222,35 @@ impl SignIns {
         password: &str,
     ) -> Result<SignedIn, Error> {
         let counted = self.digest("failures of step-up", &person.id.to_string());
-        self.verify(Some(person), counted, password).await?;
-        self.sessions.renew_proof(session).await
+        let verified = self.verify(Some(person), counted, password).await?;
+        let renewed = self.sessions.renew_proof(session).await?;
+        self.unless_replaced(renewed, person, &verified).await
     }
 
-    /// Verifies a password. The attempt counts as a failure before the verification, so that
-    /// simultaneous attempts cannot exceed the maximum.
-    async fn verify(&self, person: Option<&Person>, counted: KeyDigest, password: &str) -> Result<(), Error> {
+    /// Returns the session, or ends it if the password is no longer the verified one. A new
+    /// password ends all sessions, but not one that is created afterwards.
+    async fn unless_replaced(
+        &self,
+        created: SignedIn,
+        person: &Person,
+        verified: &Password,
+    ) -> Result<SignedIn, Error> {
+        if self.people.password(person.id).await?.as_ref() == Some(verified) {
+            return Ok(created);
+        }
+        let session = &created.session;
+        self.sessions.store.delete(session.owner, session.id).await?;
+        Err(wrong_password())
+    }
+
+    /// Verifies a password and returns the stored one. The attempt counts as a failure before the
+    /// verification, so that simultaneous attempts cannot exceed the maximum.
+    async fn verify(
+        &self,
+        person: Option<&Person>,
+        counted: KeyDigest,
+        password: &str,
+    ) -> Result<Password, Error> {
         let now = self.now();
         let failures = self
             .people
@@ -244,15 +267,13 @@ impl SignIns {
         };
         let hash = stored.as_ref().map(|password| &*password.hash);
         let is_plausible = password.len() <= MAX_PASSWORD_CHARS * 4;
-        if !self
+        let is_right = self
             .passwords
             .verify(password, hash.filter(|_| is_plausible))
-            .await?
-        {
-            return Err(wrong_password());
-        }
+            .await?;
+        let verified = stored.filter(|_| is_right).ok_or_else(wrong_password)?;
         self.people.clear_failures(counted).await?;
-        Ok(())
+        Ok(verified)
     }
 
     /// Returns the value of the device cookie: a random part and its digest for this address.
@@ -319,10 +340,18 @@ impl SignIns {
         let hash = self.passwords.hash(password).await?;
         let set_at = self.now();
         let password = Password { hash, set_at };
-        self.people
-            .set_password(person.id, password, Some(session.id))
-            .await?;
-        self.sessions.renew_proof(session).await
+        let set = self
+            .people
+            .set_password(person.id, password.clone(), session.id)
+            .await;
+        set.map_err(|error| match error.kind {
+            StorageErrorKind::NotFound => {
+                Error::new(ErrorCode::InvalidSession, "The session has ended. Sign in again.")
+            }
+            _ => Error::from(error),
+        })?;
+        let renewed = self.sessions.renew_proof(session).await?;
+        self.unless_replaced(renewed, person, &password).await
     }
 }
 

@@ -21,9 +21,9 @@ use super::pool::{Pool, Statement};
 use super::subscription::execute;
 use super::{member, rows, session};
 use crate::people::{
-    CHANGE, CLEAR_FAILURES, DELETE_LINK, Decision, FAILURES, FIND, FIND_LINK, FailureColumns, GET,
-    INVITATION_RETENTION, INVITATIONS, InvitationColumns, LinkColumns, MEMBERSHIPS, MemberWrite,
-    MembershipColumns, NAMESAKE, PASSWORD, PasswordColumns, PersonColumns, SET_ADDRESS, SignIn,
+    CHANGE, CLEAR_FAILURES, DELETE_LINK, DELETE_PASSWORD, Decision, FAILURES, FIND, FIND_LINK,
+    FailureColumns, GET, INVITATION_RETENTION, INVITATIONS, InvitationColumns, LinkColumns, MEMBERSHIPS,
+    MemberWrite, MembershipColumns, NAMESAKE, PASSWORD, PasswordColumns, PersonColumns, SET_ADDRESS, SignIn,
     address_taken, bind_link, bind_password, bind_person, decide, decisive_address, delete_links,
     is_redeemable, record_failure, with_address,
 };
@@ -72,12 +72,14 @@ impl PersonStore for People {
         row.map(|row| rows::whole::<PasswordColumns, _>(&row)).transpose()
     }
 
-    async fn set_password(&self, id: PersonId, password: Password, keep: Option<SessionId>) -> Result<()> {
+    async fn set_password(&self, id: PersonId, password: Password, session: SessionId) -> Result<()> {
         transact(&self.0, move |connection| {
             Box::pin(async move {
                 locked(connection, id).await?;
-                execute(connection, bind_password!(id, password)).await?;
-                let delete = session::delete_others(SessionOwner::Person(id), keep);
+                if changed(connection, bind_password!(id, password, session)).await? == 0 {
+                    return Err(StorageError::not_found(session));
+                }
+                let delete = session::delete_others(SessionOwner::Person(id), Some(session));
                 execute(connection, delete).await
             })
         })
@@ -318,6 +320,16 @@ async fn sign_in(
     link: &SignInLink,
     sign_in: SignIn,
 ) -> Result<RedemptionOutcome> {
+    if let Some(person) = sign_in.reset_person(link) {
+        locked(connection, person).await?;
+        let delete = sqlx::query(DELETE_PASSWORD).bind(id_bytes(person.as_u128()));
+        execute(connection, delete).await?;
+        execute(
+            connection,
+            session::delete_others(SessionOwner::Person(person), None),
+        )
+        .await?;
+    }
     match sign_in.member {
         Some(MemberWrite::Add(member)) => member::insert(connection, member).await?,
         Some(MemberWrite::Update(member)) => member::update(connection, &member).await?,

@@ -13,9 +13,9 @@ use tollgate_types::{AccountId, AdminId, MemberId, PersonId, SessionId, Timestam
 use super::query::{Query, execute, rows};
 use super::{Sqlite, account, member, session};
 use crate::people::{
-    CHANGE, CLEAR_FAILURES, DELETE_LINK, Decision, FAILURES, FIND, FIND_LINK, FailureColumns, GET,
-    INVITATION_RETENTION, INVITATIONS, InvitationColumns, LinkColumns, MEMBERSHIPS, MemberWrite,
-    MembershipColumns, NAMESAKE, PASSWORD, PasswordColumns, PersonColumns, SET_ADDRESS, SignIn,
+    CHANGE, CLEAR_FAILURES, DELETE_LINK, DELETE_PASSWORD, Decision, FAILURES, FIND, FIND_LINK,
+    FailureColumns, GET, INVITATION_RETENTION, INVITATIONS, InvitationColumns, LinkColumns, MEMBERSHIPS,
+    MemberWrite, MembershipColumns, NAMESAKE, PASSWORD, PasswordColumns, PersonColumns, SET_ADDRESS, SignIn,
     address_taken, bind_link, bind_password, bind_person, decide, decisive_address, delete_links,
     is_redeemable, record_failure, with_address,
 };
@@ -61,13 +61,15 @@ impl PersonStore for Sqlite {
         self.first::<PasswordColumns, _>(statement).await
     }
 
-    async fn set_password(&self, id: PersonId, password: Password, keep: Option<SessionId>) -> Result<()> {
+    async fn set_password(&self, id: PersonId, password: Password, session: SessionId) -> Result<()> {
         self.write(
             move |connection| {
                 Box::pin(async move {
-                    person(connection, id).await?;
-                    execute(connection, bind_password!(id, password)).await?;
-                    session::delete_others(connection, SessionOwner::Person(id), keep).await
+                    let set = bind_password!(id, password, session);
+                    if execute(connection, set).await? == 0 {
+                        return Err(StorageError::not_found(session));
+                    }
+                    session::delete_others(connection, SessionOwner::Person(id), Some(session)).await
                 })
             },
             drop,
@@ -275,6 +277,11 @@ async fn sign_in(
 ) -> Result<RedemptionOutcome> {
     if let Some(person) = &sign_in.new_person {
         execute(connection, bind_person!(person)).await?;
+    }
+    if let Some(person) = sign_in.reset_person(link) {
+        let delete = sqlx::query(DELETE_PASSWORD).bind(id_bytes(person.as_u128()));
+        execute(connection, delete).await?;
+        session::delete_others(connection, SessionOwner::Person(person), None).await?;
     }
     match sign_in.member {
         Some(MemberWrite::Add(member)) => member::insert(connection, member).await?,

@@ -143,8 +143,9 @@ async fn sign_in_by_password(
 }
 
 /// Sends a link to an e-mail address that signs its person in without the password, to set a new
-/// one. The link works once and expires in one hour. The response is the same for unknown
-/// addresses. An address gets at most three links in 15 minutes.
+/// one. Its redemption ends the password and all other sessions of the person. The link works once
+/// and expires in one hour. The response is the same for unknown addresses. An address gets at most
+/// three links in 15 minutes.
 #[utoipa::path(
     post, path = "/console/api/v1/sign-in/reset", tag = "Sign-in", operation_id = "send_sign_in_link",
     request_body = EmailBody,

@@ -146,7 +146,7 @@ macro_rules! conformance_tests {
                 known_addresses_need_sign_in, visitors_become_the_first_owner, signed_in_people_become_the_first_owner,
                 members_become_the_first_owner, first_owner_is_signed_in, concurrent_redemptions_succeed_once,
                 concurrent_redemptions_create_one_person, concurrent_visitors_create_one_owner, people_are_changed,
-                conflicting_changes_write_nothing, passwords_are_replaced, memberships_are_listed, invitations_are_listed,
+                conflicting_changes_write_nothing, passwords_are_replaced, resets_delete_the_password, memberships_are_listed, invitations_are_listed,
                 failures_are_counted_by_period, sweep_deletes_ended_rows;
             session: created_then_found, replaced_in_one_step, last_use_goes_forward, deleted_by_their_owner,
                 others_are_deleted, sweep_deletes_expired_and_idle;

@@ -790,26 +790,71 @@ pub async fn passwords_are_replaced(factory: Factory) {
     };
     let people = &storage.people;
     assert!(people.password(one).await.unwrap().is_none());
-    for (hash, keep, left) in [
-        ("$argon2id$v=19$m=1,t=1,p=1$c2FsdA$aGFzaA", Some(3), vec![3]),
-        ("other", Some(3), vec![3]),
-        // The session of another person keeps none of this person.
-        ("third", Some(2), vec![]),
-        ("fourth", None, vec![]),
-    ] {
-        let new = password(hash, left.len() as u64);
-        let keep = keep.map(SessionId::from_u128);
-        people.set_password(one, new.clone(), keep).await.unwrap();
+    let (first, other) = (SessionId::from_u128(1), SessionId::from_u128(2));
+    for (hash, session) in [("$argon2id$v=19$m=1,t=1,p=1$c2FsdA$aGFzaA", 3), ("other", 3)] {
+        let new = password(hash, 1);
+        let session = SessionId::from_u128(session);
+        people.set_password(one, new.clone(), session).await.unwrap();
         assert!(people.password(one).await.unwrap() == Some(new));
-        assert_eq!(ids(owner(1)).await, left);
+        assert_eq!(ids(owner(1)).await, [3]);
     }
+    // A session that has ended, that of another person, and that of an administrator.
+    for session in [first, other, SessionId::from_u128(5)] {
+        let refused = people.set_password(one, password("third", 2), session).await;
+        assert_eq!(kind(refused), StorageErrorKind::NotFound);
+    }
+    assert!(people.password(one).await.unwrap() == Some(password("other", 1)));
+    assert_eq!(ids(owner(1)).await, [3]);
     assert!(people.password(two).await.unwrap().is_none());
     assert_eq!(ids(owner(2)).await, [2]);
     assert_eq!(ids(admin).await, [5]);
     let unknown = PersonId::from_u128(9);
-    let refused = people.set_password(unknown, password("", 0), None).await;
+    let refused = people.set_password(unknown, password("", 0), other).await;
     assert_eq!(kind(refused), StorageErrorKind::NotFound);
     assert!(people.password(unknown).await.unwrap().is_none());
+}
+
+/// Checks that the link of a password reset deletes the password and all other sessions of its
+/// person, and that the links of other purposes delete neither.
+pub async fn resets_delete_the_password(factory: Factory) {
+    let storage = factory.open().await;
+    accounts(&storage, 1).await;
+    for number in [1, 2] {
+        let person = new_person(&storage, number, account(1).id).await.id;
+        let password = Password {
+            hash: format!("hash {number}"),
+            set_at: at(1),
+        };
+        let session = SessionId::from_u128(number);
+        storage
+            .people
+            .set_password(person, password, session)
+            .await
+            .unwrap();
+    }
+    create(&storage, link(3, to_member(1))).await;
+    create(
+        &storage,
+        SignInLink {
+            purpose: LinkPurpose::PasswordReset,
+            ..link(4, to_member(1))
+        },
+    )
+    .await;
+    for (number, sessions, has_password) in [(3, vec![1, 3], true), (4, vec![4], false)] {
+        assert_eq!(
+            redeem(&storage, redemption(number)).await,
+            signed_in(number, owner(1))
+        );
+        let listed = storage.sessions.list(owner(1)).await.unwrap();
+        let listed: Vec<u128> = listed.iter().map(|session| session.id.as_u128()).collect();
+        assert_eq!(listed, sessions);
+        let password = storage.people.password(PersonId::from_u128(1)).await.unwrap();
+        assert_eq!(password.is_some(), has_password, "{number}");
+    }
+    let other = storage.people.password(PersonId::from_u128(2)).await.unwrap();
+    assert!(other.is_some());
+    assert_eq!(storage.sessions.list(owner(2)).await.unwrap().len(), 1);
 }
 
 /// Checks that the memberships of a person are listed by member id, without those of closed

@@ -157,13 +157,14 @@ function PasswordPage(props: { link: LinkState; onSignedIn: () => void }) {
       </form>
       {service.value.sends_mail && (
         <Button kind="bare" onClick={() => void sendLink()}>
-          E-mail me a sign-in link
+          E-mail me a link to reset the password
         </Button>
       )}
       <div role="status">
         {sentTo && (
           <Banner kind="info">
-            If {sentTo} belongs to a person of this service, a link is on its way. It works once, for one hour.
+            If {sentTo} belongs to a person of this service, a link is on its way. It works once, for one hour, and asks for
+            a new password.
           </Banner>
         )}
       </div>
