@@ -5,6 +5,9 @@ import { signal } from "@preact/signals";
 /** Whether this page is the console of the operators. */
 export const isOperator = document.documentElement.dataset.console === "operator";
 
+/** Path of the API reference of this listener. */
+export const DOCUMENTATION = isOperator ? "/admin/docs" : "/docs";
+
 const API = isOperator ? "/console/admin/v1" : "/console/api/v1";
 
 /** Path of the public API for sessions. */

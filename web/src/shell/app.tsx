@@ -5,7 +5,7 @@ import { Button } from "../parts/button.tsx";
 import type { IconName } from "../parts/icon.tsx";
 import { EmptyState, ErrorState, Skeleton } from "../parts/states.tsx";
 import { Toasts } from "../parts/toast.tsx";
-import { isOperator, reconnections, toApiError, type ApiError } from "./api.ts";
+import { DOCUMENTATION, isOperator, reconnections, toApiError, type ApiError } from "./api.ts";
 import { loadDetails } from "./details.ts";
 import { follow, useLive } from "./live.ts";
 import { Page } from "./page.tsx";
@@ -192,6 +192,7 @@ function commands(console: Console): Command[] {
         run: () => navigate(screen.path),
       }),
     ),
+    { group: "Go to", label: "API reference", icon: "guide", run: () => location.assign(DOCUMENTATION) },
     ...accounts
       .filter((one) => one.id !== account.value?.id)
       .map(

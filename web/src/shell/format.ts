@@ -19,6 +19,13 @@ export function amount(value: string, decimals: number): string {
   return `${units < 0n ? "−" : ""}${whole}${decimals > 0 ? `.${fraction}` : ""}`;
 }
 
+/** Rounds an amount up to a number of decimals, for limits that no charge exceeds. */
+export function amountUp(value: string, decimals: number): string {
+  const step = 10n ** BigInt(DECIMALS - decimals);
+  const steps = (toUnits(value) + step - 1n) / step;
+  return amount(fromUnits(steps * step), decimals);
+}
+
 const MIN_PRICE_DECIMALS = 2;
 
 /** Returns a price with all its decimals, at least two, such as `0.10` and `0.075`. */

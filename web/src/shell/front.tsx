@@ -3,7 +3,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 
 import { focusFirst } from "../parts/dialog.tsx";
 import { Mark } from "../parts/icon.tsx";
-import { isOperator } from "./api.ts";
+import { DOCUMENTATION, isOperator } from "./api.ts";
 import { useTitle } from "./page.tsx";
 import { service } from "./session.ts";
 
@@ -36,6 +36,7 @@ export function Front(props: { title: string; note: ComponentChildren; children:
         </div>
         <p class="muted t12 sfoot">
           <span>Tollgate {version}</span>
+          <a href={DOCUMENTATION}>API reference</a>
           {support && <span class="breakable">Help: {support}</span>}
         </p>
       </div>

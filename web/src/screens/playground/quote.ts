@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 
 import { PUBLIC_API, request, toApiError } from "../../shell/api.ts";
-import { add, amount } from "../../shell/format.ts";
+import { add, amountUp } from "../../shell/format.ts";
 
 export interface QuoteItem {
   /** Step of a composition. */
@@ -41,7 +41,7 @@ const DEBOUNCE_MS = 500;
 /** Returns the error of a quote, or its amount and whether the balance covers it. */
 export function quoteText(quote: QuoteState, decimals: number): string | null {
   if (quote.error !== null || quote.most === null) return quote.error;
-  return `at most ${amount(quote.most, decimals)}${quote.isSufficient ? "" : ", more than the balance"}`;
+  return `at most ${amountUp(quote.most, decimals)}${quote.isSufficient ? "" : ", more than the balance"}`;
 }
 
 /** Quotes requests after a pause. A null key quotes nothing. */
