@@ -2,10 +2,10 @@
 //!
 //! Suggested reading order: [`cli`], [`commands`], [`mod@print`], [`failure`].
 
-mod allocator;
 mod cli;
 mod commands;
 mod failure;
+mod memory;
 mod print;
 
 use std::process::ExitCode;

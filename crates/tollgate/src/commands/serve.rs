@@ -6,9 +6,9 @@ use tollgate_server::config::StorageUrl;
 use tollgate_server::{Config, Flags, serve, worker};
 
 use super::{load, start, start_logs};
-use crate::allocator;
 use crate::cli::Place;
 use crate::failure::{Exit, Failure};
+use crate::memory;
 use crate::print::Printer;
 
 /// Arguments of `tollgate serve`.
@@ -78,7 +78,7 @@ pub fn serve(place: Place, command: Serve, printer: &Printer) -> Result<Exit, Fa
         return print_config(&config, printer);
     }
     start_logs(&config, "info")?;
-    serve::run(&flags, config, allocator::release_unused)?;
+    serve::run(&flags, config, memory::release_unused)?;
     Ok(Exit::Fine)
 }
 
