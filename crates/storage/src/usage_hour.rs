@@ -23,7 +23,7 @@ const HOUR_MICROS: i64 = 3_600_000_000;
 pub const MAX_STEP: Duration = Duration::from_hours(31 * 24);
 
 /// Number of rows after which a step ends with the current hour.
-pub const STEP_ROWS: u32 = 100_000;
+pub const STEP_ROWS: u32 = 20_000;
 
 /// Returns the start of the hour of a time, in UTC.
 pub fn start_of_hour(at: Timestamp) -> Timestamp {
