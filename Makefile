@@ -14,8 +14,8 @@ LOCKED := $(if $(CI),--locked)
 
 # cargo-nextest if it is installed, else `cargo test`.
 ifneq ($(shell cargo nextest --version 2>/dev/null),)
-# Many tests wait for timers, so one test more than there are processors keeps these busy.
-TEST_THREADS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Many tests wait for timers and for the disk, so two tests for each processor keep these busy.
+TEST_THREADS := $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 RUN_TESTS := cargo nextest run $(LOCKED) --workspace --test-threads $(TEST_THREADS) --profile $(if $(CI),ci,default)
 RUN_PROOFS := cargo nextest run $(LOCKED) --workspace --profile prove --run-ignored only -E 'test(/(^|::)prove_/)'
 else
@@ -37,17 +37,19 @@ BUILT := $${CARGO_TARGET_DIR:-target}/debug
 
 # The client tests use the binaries that the Rust tests have built.
 test: check ## Run check, all tests, the console's journeys and the official clients; starts PostgreSQL and Redis if necessary
-	cargo test $(LOCKED) --workspace --doc --quiet
 	$(SERVICES) $(RUN_TESTS)
 	TOLLGATE_BIN=$(BUILT)/tollgate $(MAKE) console
 	TOLLGATE_BIN=$(BUILT)/tollgate FAKE_UPSTREAM_BIN=$(BUILT)/fake-upstream $(MAKE) sdks
+
+# With the features of the tests, the dependencies of the documentation are those of clippy.
+DOCS := --workspace --features tollgate-storage/conformance --no-deps --document-private-items
 
 check: ## Check formatting, tidy rules, clippy, the OpenAPI documents and rustdoc
 	cargo fmt --all --check
 	cargo xtask tidy
 	cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	cargo xtask openapi check
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc $(LOCKED) --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc $(LOCKED) $(DOCS)
 
 lint: $(TOOLS)/cargo-deny-$(CARGO_DENY) $(TOOLS)/cargo-machete-$(CARGO_MACHETE) ## Check bans, licences and sources of dependencies; find unused ones
 	cargo fetch $(LOCKED)
@@ -108,7 +110,7 @@ measure: ## Time single functions, and print the accuracy of decision estimates
 	$(SERVICES) cargo test $(LOCKED) --release -p tollgate-formats -p tollgate-backends -p tollgate-probability -- --ignored --nocapture bench_
 
 docs: ## Build the rustdoc documentation
-	cargo doc $(LOCKED) --workspace --no-deps --document-private-items
+	cargo doc $(LOCKED) $(DOCS)
 
 openapi: ## Write docs/openapi.json from the code; fails on breaking changes
 	cargo xtask openapi write

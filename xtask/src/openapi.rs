@@ -137,8 +137,8 @@ fn generate(root: &Path, document: &Document, options: &Options) -> anyhow::Resu
         let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
         return parse(&text, &file.display().to_string());
     }
-    let output = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--package", "tollgate", "--", "openapi"])
+    let output = Command::new(built_gateway(root)?)
+        .arg("openapi")
         .args(document.arguments)
         .current_dir(root)
         .output()
@@ -152,6 +152,20 @@ fn generate(root: &Path, document: &Document, options: &Options) -> anyhow::Resu
         &String::from_utf8_lossy(&output.stdout),
         "the output of tollgate openapi",
     )
+}
+
+/// Builds the gateway and returns its path. The features are those of a build of all tests, so that
+/// `make test` compiles each crate once.
+fn built_gateway(root: &Path) -> anyhow::Result<PathBuf> {
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--workspace", "--bin", "tollgate"])
+        .args(["--features", "tollgate-storage/conformance"])
+        .current_dir(root)
+        .status()
+        .context("running cargo build")?;
+    ensure!(status.success(), "cannot build tollgate");
+    let folder = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    Ok(root.join(folder).join("debug/tollgate"))
 }
 
 /// Reads the working file; `None` if it does not exist.

@@ -1,12 +1,51 @@
-//! An ignored test must be run by a target: `make prove` runs those named `prove_…`, `make measure`
-//! those named `bench_…`, and a test of the same file may start another as a separate process.
+//! A target must run every test. `make prove` runs the ignored tests named `prove_…`, `make
+//! measure` those named `bench_…`, and a test of the same file may start another as a separate
+//! process. No target runs examples in doc comments, because `cargo test --doc` takes long.
 
 use super::Fault;
 use super::rust::{Keep, blank, functions, line_of};
 use super::tree::Tree;
 
-/// Checks that the name of every ignored test matches one of the targets.
+/// Info strings of code blocks that rustdoc runs as tests, beside the empty one.
+const DOC_TESTS: &[&str] = &[
+    "rust",
+    "should_panic",
+    "no_run",
+    "ignore",
+    "compile_fail",
+    "edition",
+];
+
+/// Checks that the name of every ignored test matches one of the targets, and that no doc comment
+/// contains a test.
 pub fn check(tree: &Tree) -> Vec<Fault> {
+    let mut faults = ignored(tree);
+    for file in tree.files.iter().filter(|file| file.is_rust()) {
+        faults.extend(doc_tests(&file.text).map(|line| {
+            let what = "no target runs this example: move it into a test, or mark the block as `text`";
+            Fault::at(&file.path, line, what.to_owned())
+        }));
+    }
+    faults
+}
+
+/// Returns the lines that begin a code block that rustdoc runs as a test.
+fn doc_tests(text: &str) -> impl Iterator<Item = usize> + '_ {
+    let mut is_open = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let line = line.trim_start();
+        let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        let Some(info) = comment.and_then(|comment| comment.trim_start().strip_prefix("```")) else {
+            is_open &= comment.is_some();
+            return None;
+        };
+        is_open = !is_open;
+        let is_test = info.is_empty() || DOC_TESTS.iter().any(|known| info.starts_with(known));
+        (is_open && is_test).then_some(index + 1)
+    })
+}
+
+fn ignored(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for file in tree.files.iter().filter(|file| file.is_rust()) {
         let code = blank(&file.text, Keep::Code);
@@ -45,6 +84,32 @@ mod tests {
                 expected,
                 "{name}"
             );
+        }
+    }
+
+    #[test]
+    fn doc_comments_contain_no_tests() {
+        let fence = "```";
+        for (text, lines) in [
+            (
+                format!("//! {fence}text\n//! a\n//! {fence}\nfn f() {{}}\n"),
+                vec![],
+            ),
+            (
+                format!("/// {fence}\n/// f();\n/// {fence}\nfn f() {{}}\n"),
+                vec![1],
+            ),
+            (
+                format!("/// A.\n///\n/// {fence}rust\n/// f();\n/// {fence}\nfn f() {{}}\n"),
+                vec![3],
+            ),
+            (
+                format!("/// {fence}text\nfn f() {{}}\n/// {fence}no_run\n"),
+                vec![3],
+            ),
+            (format!("// {fence}\n"), vec![]),
+        ] {
+            assert_eq!(doc_tests(&text).collect::<Vec<_>>(), lines, "{text}");
         }
     }
 
