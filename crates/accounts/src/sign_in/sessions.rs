@@ -1,6 +1,7 @@
 //! Sessions of the console: creation, authentication and end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tollgate_storage::{Session, SessionOwner, SessionStore, StorageError};
@@ -52,6 +53,8 @@ pub struct Sessions {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<IdSource>,
     lifetimes: SessionLifetimes,
+    /// Time in microseconds until which no use of a session is written, because a write has failed.
+    no_touch_until: AtomicI64,
 }
 
 impl Sessions {
@@ -69,6 +72,7 @@ impl Sessions {
             clock,
             ids,
             lifetimes,
+            no_touch_until: AtomicI64::new(i64::MIN),
         }
     }
 
@@ -86,11 +90,26 @@ impl Sessions {
         let Some(mut session) = valid else {
             return Ok(None);
         };
-        if session.last_seen_at.plus(TOUCH_INTERVAL) <= now {
-            self.store.touch(session.id, now).await?;
+        if session.last_seen_at.plus(TOUCH_INTERVAL) <= now && self.touch(session.id, now).await {
             session.last_seen_at = now;
         }
         Ok(Some(session))
+    }
+
+    /// Writes the use of a session and returns whether it was written. While the storage can only
+    /// be read, sessions remain valid, and at most one write per [`TOUCH_INTERVAL`] waits for it.
+    async fn touch(&self, id: SessionId, now: Timestamp) -> bool {
+        if now.as_micros() < self.no_touch_until.load(Ordering::Relaxed) {
+            return false;
+        }
+        let again = now.plus(TOUCH_INTERVAL).as_micros();
+        // Concurrent requests do not wait for this write.
+        self.no_touch_until.store(again, Ordering::Relaxed);
+        let is_written = self.store.touch(id, now).await.is_ok();
+        if is_written {
+            self.no_touch_until.store(i64::MIN, Ordering::Relaxed);
+        }
+        is_written
     }
 
     /// Whether an authenticated session still exists and is valid. The check does not count as a
@@ -180,5 +199,112 @@ impl Sessions {
     pub async fn sweep(&self, limit: u32) -> Result<u64, StorageError> {
         let now = self.clock.now();
         self.store.sweep(now, now.minus(self.lifetimes.idle), limit).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicBool;
+
+    use async_trait::async_trait;
+    use tollgate_storage::StorageErrorKind;
+    use tollgate_types::PersonId;
+    use tollgate_types::clock::ManualClock;
+
+    use super::*;
+
+    const START: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+
+    /// A store with one session, which refuses writes while `is_full`.
+    #[derive(Default)]
+    struct Store {
+        session: Mutex<Option<Session>>,
+        touches: AtomicI64,
+        is_full: AtomicBool,
+    }
+
+    #[async_trait]
+    impl SessionStore for Store {
+        async fn create(&self, session: Session, _: Option<SessionId>) -> Result<(), StorageError> {
+            *self.session.lock().unwrap() = Some(session);
+            Ok(())
+        }
+
+        async fn find(&self, _: [u8; 16]) -> Result<Option<Session>, StorageError> {
+            Ok(self.session.lock().unwrap().clone())
+        }
+
+        async fn touch(&self, _: SessionId, at: Timestamp) -> Result<(), StorageError> {
+            self.touches.fetch_add(1, Ordering::SeqCst);
+            if self.is_full.load(Ordering::SeqCst) {
+                return Err(StorageError::new(
+                    StorageErrorKind::Unavailable,
+                    "the disk is full",
+                ));
+            }
+            self.session.lock().unwrap().as_mut().unwrap().last_seen_at = at;
+            Ok(())
+        }
+
+        async fn list(&self, _: SessionOwner) -> Result<Vec<Session>, StorageError> {
+            Ok(self.session.lock().unwrap().clone().into_iter().collect())
+        }
+
+        async fn delete(&self, _: SessionOwner, _: SessionId) -> Result<bool, StorageError> {
+            Ok(self.session.lock().unwrap().take().is_some())
+        }
+
+        async fn delete_others(&self, _: SessionOwner, _: Option<SessionId>) -> Result<u64, StorageError> {
+            Ok(0)
+        }
+
+        async fn sweep(&self, _: Timestamp, _: Timestamp, _: u32) -> Result<u64, StorageError> {
+            Ok(0)
+        }
+    }
+
+    #[tokio::test]
+    async fn sessions_remain_valid_while_their_use_cannot_be_written() {
+        let (store, clock) = (Arc::new(Store::default()), Arc::new(ManualClock::at(START)));
+        let lifetimes = SessionLifetimes {
+            idle: HOUR,
+            max: 24 * HOUR,
+        };
+        let pepper = Pepper::new(&[7; 32]).unwrap();
+        let ids = Arc::new(IdSource::new(1));
+        let sessions = Sessions::new(store.clone(), pepper, clock.clone(), ids, lifetimes);
+        let visitor = Visitor {
+            client: "Firefox on Linux".to_owned(),
+            address: "127.0.0.1".to_owned(),
+            session: None,
+        };
+        let owner = SessionOwner::Person(PersonId::from_u128(1));
+        let cookie = sessions.create(owner, &visitor).await.unwrap().token;
+        let seen = async || {
+            let found = sessions.authenticate(cookie.reveal()).await.unwrap();
+            found.map(|session| session.last_seen_at)
+        };
+        let touches = || store.touches.load(Ordering::SeqCst);
+        assert_eq!((seen().await, touches()), (Some(START), 0));
+        clock.advance(TOUCH_INTERVAL);
+        let used = START.plus(TOUCH_INTERVAL);
+        assert_eq!((seen().await, touches()), (Some(used), 1));
+
+        store.is_full.store(true, Ordering::SeqCst);
+        clock.advance(TOUCH_INTERVAL);
+        assert_eq!((seen().await, touches()), (Some(used), 2));
+        assert_eq!((seen().await, touches()), (Some(used), 2));
+        clock.advance(TOUCH_INTERVAL);
+        assert_eq!((seen().await, touches()), (Some(used), 3));
+
+        store.is_full.store(false, Ordering::SeqCst);
+        clock.advance(TOUCH_INTERVAL);
+        let again = START.plus(4 * TOUCH_INTERVAL);
+        assert_eq!((seen().await, touches()), (Some(again), 4));
+        store.is_full.store(true, Ordering::SeqCst);
+        clock.advance(HOUR);
+        assert_eq!(seen().await, None);
     }
 }
