@@ -19,6 +19,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import uuid
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -372,6 +373,40 @@ def record_account(recorder):
     call("rotate_webhook_secret")
 
 
+class Person:
+    """A person who is signed in to the console, which saves the chats that keys can read."""
+
+    def __init__(self, origin, token):
+        self.origin, self.headers = origin, {"x-tollgate-account": "-"}
+        signed_in = self.send("POST", "/console/api/v1/sign-in/link", {"token": token})
+        self.headers["x-tollgate-account"] = signed_in["session"]["accounts"][0]["id"]
+
+    def send(self, method, path, body):
+        headers = {**self.headers, "content-type": "application/json", "sec-fetch-site": "same-origin"}
+        request = urllib.request.Request(self.origin + path, data=json.dumps(body).encode(), headers=headers, method=method)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            if cookie := response.headers["set-cookie"]:
+                self.headers["cookie"] = cookie.split(";")[0]
+            return json.load(response)
+
+
+def record_conversations(recorder, person):
+    call = recorder.call
+    completion = call("create_chat_completion", body=CHAT, record=False)
+    answer = {
+        "model": completion["model"],
+        "content": completion["choices"][0]["message"]["content"],
+        "status": "completed",
+        "usage": {name: completion["usage"][name] for name in ("prompt_tokens", "completion_tokens", "total_tokens")},
+    }
+    chat = f"chat_{uuid.uuid4().hex[:12]}7{uuid.uuid4().hex[:3]}a{uuid.uuid4().hex[:15]}"
+    turns = [{"input": {"role": "user", "content": TEXT}, "answers": [answer]}]
+    saved = {"base_revision": 0, "from": 0, "turns": turns, "kind": "chat", "title": "Greeting", "settings": {}}
+    person.send("PUT", f"/console/api/v1/chats/{chat}", saved)
+    call("list_conversations", query={"limit": "2"})
+    call("get_conversation", path={"id": chat})
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "tollgate.toml").write_text(SETTINGS)
@@ -384,15 +419,17 @@ def main():
             text=True,
         )
         try:
-            origin = key = None
+            origin = key = token = None
             for line in server.stdout:
                 origin = origin or (match := re.search(r"listens on (http\S+)", line)) and match[1]
+                token = token or (match := re.search(r"sign-in#(\S+)", line)) and match[1]
                 if match := re.search(r"first key\s+(\S+)", line):
                     key = match[1]
                     break
             recorder = Recorder(origin, key)
             for record in (record_text, record_account, record_decisions, record_audio, record_media, record_files):
                 record(recorder)
+            record_conversations(recorder, Person(origin, token))
         finally:
             server.terminate()
             server.wait()

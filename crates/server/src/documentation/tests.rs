@@ -110,8 +110,8 @@ async fn the_admin_listener_has_a_reference_of_its_api() {
     }
 }
 
-/// Operations without samples: a WebSocket, and chats, which only sessions save.
-const WITHOUT_SAMPLE: &[&str] = &["open_response_session", "list_conversations", "get_conversation"];
+/// Operations without samples: a WebSocket.
+const WITHOUT_SAMPLE: &[&str] = &["open_response_session"];
 
 #[tokio::test]
 async fn samples_belong_to_operations_and_operations_have_samples() {
