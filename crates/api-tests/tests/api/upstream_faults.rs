@@ -5,7 +5,9 @@ mod table;
 
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::http::{ErrorObject, Response};
-use tollgate_testkit::upstream::{Answer, At, FakeUpstream, Framing, Gate, How, Reply, Usage, UsagePosition};
+use tollgate_testkit::upstream::{
+    Answer, At, FakeUpstream, Framing, Gate, How, Reply, Usage, UsagePosition, refusing_base_url,
+};
 
 use crate::scene::{
     Classes, GRANTED, PRICES, Scene, assert_error, assert_hides_provider, hello, meaning, until_metric,
@@ -284,9 +286,9 @@ async fn many_failures_leave_no_open_holds() {
 
 #[tokio::test]
 async fn an_unreachable_upstream_is_an_error() {
-    let mut upstream = FakeUpstream::start().await;
-    let options = Scene::options(&upstream, Default::default(), "[retries]\nextra_attempts = 0\n");
-    upstream.stop().await;
+    let upstream = FakeUpstream::start().await;
+    let mut options = Scene::options(&upstream, Default::default(), "[retries]\nextra_attempts = 0\n");
+    options.config = options.config.replace(&upstream.base_url(), &refusing_base_url());
     let gateway = tollgate_testkit::gateway::Gateway::start(crate::scene::BINARY, options).await;
     let account = gateway.account().await;
     let key = gateway.key(&account).await.secret;

@@ -161,7 +161,7 @@ async fn found_servers_get_unique_names() {
         two.base_url(),
         silent.base_url(),
         other.base_url(),
-        refusing_base_url().await,
+        refusing_base_url(),
     ];
     let http = HttpClient::new(HttpSettings::default());
     let found = servers_at(&http, addresses, Duration::from_millis(500)).await;

@@ -53,7 +53,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
@@ -466,14 +466,22 @@ impl FakeUpstream {
     }
 }
 
-/// Returns a base URL at which connections are refused.
+/// Returns a base URL at which connections are refused. Its port belongs to this process until it
+/// ends, so that no server of another test listens there.
 ///
 /// # Panics
 /// If the loopback interface has no port left.
-pub async fn refusing_base_url() -> String {
-    let mut upstream = FakeUpstream::start().await;
-    upstream.stop().await;
-    upstream.base_url()
+#[expect(
+    clippy::expect_used,
+    reason = "a test cannot continue without a port, so it fails here"
+)]
+pub fn refusing_base_url() -> String {
+    let socket = TcpSocket::new_v4().expect("sockets are available");
+    let address = (Ipv4Addr::LOCALHOST, 0).into();
+    socket.bind(address).expect("loopback has a free port");
+    let address = socket.local_addr().expect("the socket is bound");
+    std::mem::forget(socket);
+    format!("http://{address}/v1")
 }
 
 /// Accepts connections until the task ends, which also ends the connections.

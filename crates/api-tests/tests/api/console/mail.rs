@@ -1,5 +1,6 @@
 //! E-mails of the console through a mail server: invitations, and links that replace a password.
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::{Gateway, Options, Storage, eventually};
 use tollgate_testkit::mail::MailServer;
@@ -70,21 +71,30 @@ async fn invitations_and_forgotten_passwords_are_mailed(storage: Storage) {
     eventually("three links are sent", async || mail.mails().len() == 4).await;
     let links: Vec<String> = mail.mails()[1..].iter().map(|mail| token(&mail.data)).collect();
     let path = format!("{API}/sign-in/link");
-    let mut redeemed = 0;
-    for link in &links {
-        // Only the latest link works.
-        redeemed += u32::from(
-            forgetful
-                .send("POST", &path, &json!({"token": link}))
-                .await
-                .status
-                == 200,
-        );
-    }
+    let redemptions = async {
+        let mut redeemed = 0;
+        for link in &links {
+            // Only the latest link works.
+            let body = json!({"token": link});
+            redeemed += u32::from(forgetful.send("POST", &path, &body).await.status == 200);
+        }
+        redeemed
+    };
+    // Sign-ins that began before the redemption end after it.
+    let concurrent = join_all((0..6).map(async |_| {
+        let mut browser = Browser::new(gateway.client());
+        browser.sign_in("al@example.com", PASSWORD).await;
+        browser
+    }));
+    let (browsers, redeemed) = tokio::join!(concurrent, redemptions);
     assert_eq!(redeemed, 1);
     // The link alone ends the other sessions and the password, which someone else may have set.
-    let ended = al.send("GET", &format!("{API}/sessions"), &Value::Null).await;
-    assert_eq!(ended.status, 401);
+    for mut browser in browsers.into_iter().chain([al]) {
+        let ended = browser
+            .send("GET", &format!("{API}/sessions"), &Value::Null)
+            .await;
+        assert_eq!(ended.status, 401);
+    }
     let mut again = Browser::new(gateway.client());
     assert_eq!(again.sign_in("al@example.com", PASSWORD).await.status, 403);
     forgetful.set_password("another horse battery").await;
@@ -106,7 +116,7 @@ async fn invitations_and_forgotten_passwords_are_mailed(storage: Storage) {
         .await;
     let of_al = log["data"].as_array().unwrap().iter();
     let of_al = of_al.filter(|entry| entry["actor"] == "al@example.com").count();
-    assert_eq!(of_al, 3, "{log}");
+    assert!(of_al >= 3, "{log}");
     gateway.finish().await;
 }
 

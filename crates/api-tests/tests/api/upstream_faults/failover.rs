@@ -162,7 +162,7 @@ async fn after_the_first_content_no_other_candidate_continues() {
 async fn a_candidate_that_is_down_is_skipped_quickly() {
     let (scene, second) = pair(IN_ORDER, "").await;
     let mut config = crate::scene::settings(&scene.upstream);
-    config = config.replace(&scene.upstream.base_url(), &refusing_base_url().await);
+    config = config.replace(&scene.upstream.base_url(), &refusing_base_url());
     drop(scene.gateway.finish().await);
     let south = provider("southwind", &second.base_url());
     config = config.replace(r#"["northwind/large-v1"]"#, IN_ORDER) + &south;

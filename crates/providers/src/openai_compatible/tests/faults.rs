@@ -106,7 +106,7 @@ async fn faults_report_their_cause() {
 
 #[tokio::test]
 async fn connection_failures_send_nothing() {
-    let provider = provider_at("openai-compatible", &refusing_base_url().await);
+    let provider = provider_at("openai-compatible", &refusing_base_url());
     let error = ask(&*provider, &context(), &chat(false)).await.unwrap_err();
     assert_eq!((error.cause, error.retry), (UpstreamCause::Connect, Retry::Safe));
     assert_eq!(error.status, None);

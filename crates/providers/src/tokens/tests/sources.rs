@@ -184,7 +184,7 @@ async fn token_errors_contain_no_secrets() {
     assert!(!error.is_refusal, "{error:?}");
     assert_eq!(upstream.token_count(), 0);
 
-    let gone = refusing_base_url().await;
+    let gone = refusing_base_url();
     let gone = account(&with(&key, json!({"token_uri": gone}))).unwrap();
     let error = ask(&gone, TIMEOUT).await.unwrap_err();
     assert!(error.detail.contains("cannot be reached"), "{error:?}");

@@ -144,7 +144,7 @@ fn directives_are_read_strictly() {
 
 #[tokio::test]
 async fn a_stopped_upstream_refuses_connections() {
-    let url = refusing_base_url().await;
+    let url = refusing_base_url();
     let address = url.strip_prefix("http://").unwrap().strip_suffix("/v1").unwrap();
     let refused = tokio::net::TcpStream::connect(address).await.unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
