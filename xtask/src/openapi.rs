@@ -64,16 +64,17 @@ impl Options {
 /// Runs `openapi check`. Returns false if a document is stale or has lost something.
 pub fn check(root: &Path, options: &Options) -> anyhow::Result<bool> {
     ensure!(!options.allow_breaking, "--allow-breaking is for `openapi write`");
+    let source = Source::of(root, options)?;
     let mut fine = true;
-    for document in documents(options) {
-        fine &= check_one(root, document, options)?;
+    for document in source.documents() {
+        fine &= check_one(root, document, &source)?;
     }
     Ok(fine)
 }
 
-fn check_one(root: &Path, document: &Document, options: &Options) -> anyhow::Result<bool> {
+fn check_one(root: &Path, document: &Document, source: &Source) -> anyhow::Result<bool> {
     let path = document.path;
-    let generated = generate(root, document, options)?;
+    let generated = source.generate(root, document)?;
     let losses = losses(root, path, &generated)?;
     print_losses(&losses);
     let current = read_document(root, path)?.as_ref() == Some(&generated);
@@ -89,19 +90,25 @@ fn check_one(root: &Path, document: &Document, options: &Options) -> anyhow::Res
 /// Runs `openapi write`. Returns false if a document was not written because it would lose
 /// something.
 pub fn write(root: &Path, options: &Options) -> anyhow::Result<bool> {
+    let source = Source::of(root, options)?;
     let mut fine = true;
-    for document in documents(options) {
-        fine &= write_one(root, document, options)?;
+    for document in source.documents() {
+        fine &= write_one(root, document, &source, options.allow_breaking)?;
     }
     Ok(fine)
 }
 
-fn write_one(root: &Path, document: &Document, options: &Options) -> anyhow::Result<bool> {
+fn write_one(
+    root: &Path,
+    document: &Document,
+    source: &Source,
+    allow_breaking: bool,
+) -> anyhow::Result<bool> {
     let path = document.path;
-    let generated = generate(root, document, options)?;
+    let generated = source.generate(root, document)?;
     let losses = losses(root, path, &generated)?;
     print_losses(&losses);
-    if !losses.is_empty() && !options.allow_breaking {
+    if !losses.is_empty() && !allow_breaking {
         println!("{path} not written: the API must stay compatible; --allow-breaking writes it anyway");
         return Ok(false);
     }
@@ -110,14 +117,6 @@ fn write_one(root: &Path, document: &Document, options: &Options) -> anyhow::Res
     fs::write(root.join(path), text).with_context(|| format!("writing {path}"))?;
     println!("{path} written");
     Ok(true)
-}
-
-/// Returns the documents to process. With `--from`, only the document of the public API.
-fn documents(options: &Options) -> &'static [&'static Document] {
-    match options.from {
-        Some(_) => &[&PUBLIC],
-        None => &[&PUBLIC, &ADMIN, &CONSOLE],
-    }
 }
 
 fn losses(root: &Path, path: &str, generated: &Value) -> anyhow::Result<Vec<String>> {
@@ -131,27 +130,54 @@ fn print_losses(losses: &[String]) {
     }
 }
 
-/// Generates the document from the current code, or reads it from the file of `--from`.
-fn generate(root: &Path, document: &Document, options: &Options) -> anyhow::Result<Value> {
-    if let Some(file) = &options.from {
-        let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
-        return parse(&text, &file.display().to_string());
+/// The source of the generated documents.
+enum Source {
+    /// A previously generated document of the public API.
+    File(PathBuf),
+    /// The program of the current code, which generates all documents.
+    Gateway(PathBuf),
+}
+
+impl Source {
+    /// Returns the file of `--from`, or builds the gateway.
+    fn of(root: &Path, options: &Options) -> anyhow::Result<Self> {
+        match &options.from {
+            Some(file) => Ok(Self::File(file.clone())),
+            None => Ok(Self::Gateway(built_gateway(root)?)),
+        }
     }
-    let output = Command::new(built_gateway(root)?)
-        .arg("openapi")
-        .args(document.arguments)
-        .current_dir(root)
-        .output()
-        .context("running tollgate openapi")?;
-    ensure!(
-        output.status.success(),
-        "tollgate openapi failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    parse(
-        &String::from_utf8_lossy(&output.stdout),
-        "the output of tollgate openapi",
-    )
+
+    fn documents(&self) -> &'static [&'static Document] {
+        match self {
+            Self::File(_) => &[&PUBLIC],
+            Self::Gateway(_) => &[&PUBLIC, &ADMIN, &CONSOLE],
+        }
+    }
+
+    fn generate(&self, root: &Path, document: &Document) -> anyhow::Result<Value> {
+        let program = match self {
+            Self::File(file) => {
+                let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+                return parse(&text, &file.display().to_string());
+            }
+            Self::Gateway(program) => program,
+        };
+        let output = Command::new(program)
+            .arg("openapi")
+            .args(document.arguments)
+            .current_dir(root)
+            .output()
+            .context("running tollgate openapi")?;
+        ensure!(
+            output.status.success(),
+            "tollgate openapi failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        parse(
+            &String::from_utf8_lossy(&output.stdout),
+            "the output of tollgate openapi",
+        )
+    }
 }
 
 /// Builds the gateway and returns its path. The features are those of a build of all tests, so that
