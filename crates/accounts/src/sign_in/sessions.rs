@@ -53,7 +53,8 @@ pub struct Sessions {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<IdSource>,
     lifetimes: SessionLifetimes,
-    /// Time in microseconds until which no use of a session is written, because a write has failed.
+    /// Time in microseconds until which no use of a session is written, because a write waits for
+    /// the storage or has failed.
     no_touch_until: AtomicI64,
 }
 
