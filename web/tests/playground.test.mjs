@@ -134,7 +134,7 @@ test("an image is part of a message", async () => {
   const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=";
   const file = { name: "<b>.png", mimeType: "image/png", buffer: Buffer.from(png, "base64") };
   await page.setInputFiles(".compose input[type=file]", file);
-  await ask("What is it?");
+  await message().fill("What is it?");
   await page.getByRole("button", { name: /^Send/ }).and(page.locator(":enabled")).waitFor();
   await page.keyboard.press("Control+Enter");
   await done();
