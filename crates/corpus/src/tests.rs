@@ -1,0 +1,6 @@
+mod builds;
+mod demo;
+mod filters;
+mod fixture;
+mod hits;
+mod reads;
