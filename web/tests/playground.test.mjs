@@ -199,6 +199,27 @@ test("speech and compositions show their quotes, and whether the balance covers 
   await board.getByText(/^at most 0\.\d+$/).waitFor({ timeout: 30_000 });
 });
 
+test("a report shows its steps, and its citations open the quotes in their sources", async () => {
+  await openMode("research");
+  await inspect(page, "playground-research-form", { isPhone: true });
+  await page.getByRole("textbox", { name: "Question" }).fill("[[sim delay=300]] How many people use the ferries of Orsel?");
+  await page.getByText(/^At most$/).waitFor();
+  await page.getByRole("button", { name: /^Research/ }).click();
+  await page.getByRole("list", { name: "Steps" }).getByText(/^(Opened|Read) /).first().waitFor();
+  await inspect(page, "playground-research-steps");
+  await page.getByRole("article", { name: "Report" }).waitFor({ timeout: 60_000 });
+  await inspect(page, "playground-research", { isPhone: true });
+  const mark = page.getByRole("button", { name: /^Citation 1:/ }).first();
+  await mark.click();
+  const dialog = page.getByRole("dialog");
+  const quote = await dialog.locator("mark").textContent();
+  assert.ok(quote.length >= 20, quote);
+  await inspect(page, "playground-research-quote", { isPhone: true });
+  await dialog.getByRole("button", { name: "Close", exact: true }).last().click();
+  await page.reload();
+  await page.getByRole("article", { name: "Report" }).waitFor();
+});
+
 test("embeddings are compared", async () => {
   await openMode("embed");
   await page.getByLabel("Text 1", { exact: true }).fill("A harbour");

@@ -464,6 +464,31 @@ test("results of jobs and faults of batches are text, and links of results are s
   await open(`/jobs?job=job_${hex(0)}`);
   await page.getByRole("region", { name: "Details" }).or(page.locator(".pane")).first().waitFor();
   await assertInert("job");
+  await page.unroute(/console\/v1\/jobs\/job_[0-9a-f]+$/);
+
+  const citation = (one, index) => ({ id: index + 1, source_id: one, url: one, title: one, date: one, quote: one, start: 2, end: 9, match: one });
+  const source = (one) => ({ id: one, url: one, title: one, author: one, date: one, characters: 9, cited: false, flags: [one] });
+  await answer(/console\/v1\/jobs\/job_[0-9a-f]+$/, {
+    ...job(0, text(0), text(1)),
+    type: "research",
+    result: {
+      report: TEXTS.map((one, index) => `## ${one}\n\n${one} [${index + 1}]`).join("\n\n"),
+      citations: CORPUS.map(citation),
+      sources: CORPUS.map(source),
+      claims: [],
+      stats: { searches: 1, pages: 1, claims: 1, verified: 1, removed: 0 },
+      stopped_by: text(2),
+      degraded: true,
+    },
+  });
+  await page.route(/console\/v1\/research\/.*\/sources\//, (route) => route.fulfill({ status: 200, contentType: "text/plain", body: TEXTS.join("\n") }));
+  await open(`/jobs?job=job_${hex(1)}`);
+  await page.getByRole("article", { name: "Report" }).waitFor();
+  await assertInert("report");
+  await page.getByRole("button", { name: /^Citation 1:/ }).first().click();
+  await page.getByRole("dialog").locator("mark").waitFor();
+  await assertInert("quote");
+  await page.keyboard.press("Escape");
   await page.unroute("**/console/v1/jobs?*");
   await page.unroute(/console\/v1\/jobs\/job_[0-9a-f]+$/);
 

@@ -144,6 +144,7 @@ export interface UsageClasses {
   video_seconds: number;
   audio_seconds: number;
   characters: number;
+  searches: number;
 }
 
 /** A call: a row of the usage of an account. */
@@ -181,7 +182,7 @@ export interface CallPage extends List<UsageRow> {
 export interface ReceiptLine {
   /** Class of usage, such as `cache_read`. */
   class: string;
-  /** Tokens, characters, or millionths of an image or of a second. */
+  /** Tokens, characters, or millionths of an image, of a second or of a query. */
   tokens: number;
   /** Credits per 1,000,000 units. */
   price: string;

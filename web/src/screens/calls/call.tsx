@@ -188,6 +188,7 @@ const CLASSES: Record<string, { label: string; unit?: string; size?: number }> =
   video: { label: "Video", unit: " s", size: 1e6 },
   audio: { label: "Audio", unit: " s", size: 1e6 },
   character: { label: "Characters" },
+  search: { label: "Searches", unit: "", size: 1e6 },
 };
 
 function PriceRow(props: { line: ReceiptLine }) {

@@ -29,6 +29,7 @@ import {
   type Output,
 } from "./jobs.ts";
 import { useJobEvents, type JobEvent } from "./live.ts";
+import { ReportView } from "./report.tsx";
 
 /** Progress, result and cost of a job. */
 export function JobDetail(props: {
@@ -185,6 +186,11 @@ function Result(props: { job: Job }) {
   const isExpired = job.expires_at !== null && Date.parse(job.expires_at) < Date.now();
   return (
     <>
+      {job.type === "research" && job.result && (
+        <DetailPart title="Report">
+          <ReportView job={job} />
+        </DetailPart>
+      )}
       {outputs.length > 0 && (
         <DetailPart title="Result" {...(job.expires_at && !isExpired ? { note: `links until ${dateTime(job.expires_at)}` } : {})}>
           {isExpired ? (

@@ -6,6 +6,7 @@ export const TYPES = [
   { value: "image.generation", label: "Images" },
   { value: "video.generation", label: "Video" },
   { value: "video.compose", label: "Composition" },
+  { value: "research", label: "Research" },
   { value: "response", label: "Response" },
   { value: "batch", label: "Batch" },
   { value: "message_batch", label: "Message batch" },

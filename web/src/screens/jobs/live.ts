@@ -10,6 +10,8 @@ export interface JobEvent {
   phase?: string | null;
   progress?: number | null;
   queue_position?: number | null;
+  /** Members of the events of one kind of job. */
+  [name: string]: unknown;
 }
 
 const FINAL = ["job.completed", "job.failed", "job.cancelled", "job.expired"];

@@ -80,6 +80,7 @@ const UNITS: Record<string, string> = {
   video: "per second",
   audio: "per second",
   character: "per 1 M characters",
+  search: "per query",
 };
 
 /** Returns the unit of a class of prices. */
@@ -98,6 +99,7 @@ const CLASSES: Record<string, string> = {
   video: "Video",
   audio: "Audio",
   character: "Characters",
+  search: "Search query",
 };
 
 export interface PriceLine {
@@ -276,6 +278,7 @@ export const COMPARISONS: readonly Comparison[] = [
   priceOf("Video, per second", "video"),
   priceOf("Audio, per second", "audio"),
   priceOf("1 M characters", "character"),
+  priceOf("Per search query", "search"),
   numberOf("Context", (model) => model.context_window),
   numberOf("Max output", (model) => model.max_output_tokens),
   numberOf("Dimensions", (model) => limit(model, "dimensions")),

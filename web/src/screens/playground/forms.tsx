@@ -230,6 +230,7 @@ const CLASSES: Record<string, string> = {
   image: "Standard images",
   video: "Standard seconds",
   character: "Characters",
+  search: "Search queries",
 };
 
 const PER_MILLION = ["input", "output", "character"];

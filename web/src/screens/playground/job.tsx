@@ -56,6 +56,8 @@ function useJob(id: string) {
 interface JobTexts {
   running: string;
   done: string;
+  /** What a cancelled or failed job costs. */
+  charge?: string;
 }
 
 /** A job with its progress and its result. */
@@ -65,6 +67,8 @@ export function JobCard(props: {
   count?: number;
   texts: JobTexts;
   onGone: () => void;
+  /** Shows the steps of a running job. */
+  live?: (events: JobEvent[]) => ComponentChildren;
   /** Shows a result that is no image and no video. */
   result?: (job: Job) => ComponentChildren;
 }) {
@@ -144,6 +148,7 @@ export function JobCard(props: {
         </div>
       )}
       <Phases job={data} events={events} isRunning={isRunning} />
+      {isRunning && props.live?.(events)}
       {data.error && (
         <div class="pfault">
           <Icon name="warning" class="bad" />
@@ -156,10 +161,10 @@ export function JobCard(props: {
       {props.result && data.status === "completed" ? (
         props.result(data)
       ) : (
-        <Tiles job={data} count={isRunning ? (props.count ?? 1) : 0} />
+        <Tiles job={data} count={isRunning && !props.live ? (props.count ?? 1) : 0} />
       )}
       {isRunning && (
-        <p class="muted t12">You can leave this page: the job continues. You pay only for output that arrives.</p>
+        <p class="muted t12">You can leave this page: the job continues. {texts.charge ?? "You pay only for output that arrives."}</p>
       )}
       <span class="sr" role="status">
         {isRunning ? "" : `${texts.done}: ${status?.label ?? data.status}`}

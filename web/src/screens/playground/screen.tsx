@@ -27,6 +27,7 @@ import { chat, chatsChanged, Conversation, loadChat, showChat, switchTo, toTurn 
 import { DECISIONS_ENDPOINT, DecisionsMode } from "./decisions.tsx";
 import { EMBEDDINGS_ENDPOINT, EmbeddingsMode } from "./embeddings.tsx";
 import { IMAGE_ENDPOINT, ImageMode, VIDEO_ENDPOINT, VideoMode } from "./media.tsx";
+import { RESEARCH_ENDPOINT, ResearchMode } from "./research.tsx";
 import { SaveIndicator } from "./save-state.tsx";
 import { defaultSettings } from "./settings.ts";
 
@@ -40,6 +41,7 @@ const MODES = [
     label: "Compose",
     isShown: () => modelsFor(IMAGE_ENDPOINT).length + modelsFor(VIDEO_ENDPOINT).length > 0,
   },
+  { value: "research", label: "Research", isShown: () => modelsFor(RESEARCH_ENDPOINT).length > 0 },
   { value: "speech", label: "Speech", isShown: () => modelsFor(SPEECH_ENDPOINT).length > 0 },
   { value: "transcribe", label: "Transcribe", isShown: () => modelsFor(TRANSCRIPTION_ENDPOINT).length > 0 },
   { value: "embed", label: "Embed", isShown: () => modelsFor(EMBEDDINGS_ENDPOINT).length > 0 },
@@ -101,6 +103,7 @@ function Playground() {
 const KINDS: Record<string, Mode> = {
   image: "image",
   video: "video",
+  research: "research",
   speech: "speech",
   transcription: "transcribe",
   embedding: "embed",
@@ -142,6 +145,7 @@ const PAGES: Record<Mode, ComponentType<{ tabs: ComponentChildren; mayCall: bool
   image: ImageMode,
   video: VideoMode,
   compose: ComposeMode,
+  research: ResearchMode,
   speech: SpeechMode,
   transcribe: TranscriptionMode,
   embed: EmbeddingsMode,

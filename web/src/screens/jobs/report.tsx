@@ -1,0 +1,183 @@
+import type { VNode } from "preact";
+import { useState } from "preact/hooks";
+
+import { Button } from "../../parts/button.tsx";
+import { Chip } from "../../parts/data.tsx";
+import { Dialog } from "../../parts/dialog.tsx";
+import { Icon } from "../../parts/icon.tsx";
+import { ErrorState, Skeleton } from "../../parts/states.tsx";
+import { open, PUBLIC_API } from "../../shell/api.ts";
+import { externalLink } from "../../shell/download.ts";
+import { count, plural } from "../../shell/format.ts";
+import { useResource } from "../../shell/resource.ts";
+import type { Job } from "../../shell/types.ts";
+
+/** Characters before and after a quote that the source shows. */
+const CONTEXT = 400;
+
+interface Citation {
+  id: number;
+  source_id: string;
+  url: string;
+  title: string;
+  date: string | null;
+  quote: string;
+  start: number;
+  end: number;
+  match: string;
+}
+
+interface Source {
+  id: string;
+  url: string;
+  title: string;
+  author: string | null;
+  date: string | null;
+  characters: number;
+  cited: boolean;
+  flags: string[];
+}
+
+interface Report {
+  report: string;
+  citations: Citation[];
+  sources: Source[];
+  stats: { searches: number; pages: number; claims: number; verified: number; removed: number };
+  stopped_by: string;
+  degraded: boolean;
+}
+
+function isReport(value: unknown): value is Report {
+  return value !== null && typeof value === "object" && typeof (value as Report).report === "string" && Array.isArray((value as Report).citations);
+}
+
+/** A research report whose citations open the quotes in the stored texts of their sources. */
+export function ReportView(props: { job: Job }) {
+  const [opened, setOpened] = useState<Citation | null>(null);
+  const { result } = props.job;
+  if (!isReport(result)) return null;
+  const { stats } = result;
+  return (
+    <article class="report" aria-label="Report">
+      <Sections report={result} onOpen={setOpened} />
+      <p class="muted t12">
+        {plural(stats.verified, "verified statement")}
+        {stats.removed > 0 && `, ${count(stats.removed)} removed`} from {plural(result.sources.length, "source")};{" "}
+        {plural(stats.searches, "search", "searches")}
+        {result.degraded && ". A search or a call failed, so the report may be incomplete"}.
+      </p>
+      <SourceList sources={result.sources} />
+      {opened && <QuoteDialog job={props.job.id} citation={opened} onClose={() => setOpened(null)} />}
+    </article>
+  );
+}
+
+/** The text of a report: headings and paragraphs, with a button for each citation mark. */
+function Sections(props: { report: Report; onOpen: (citation: Citation) => void }) {
+  const blocks = props.report.report.split(/\n{2,}/);
+  return (
+    <div class="md">
+      {blocks.map((block, index) =>
+        block.startsWith("## ") ? (
+          <h3 key={index}>{block.slice(3)}</h3>
+        ) : (
+          <p key={index}>{withMarks(block, props.report.citations, props.onOpen)}</p>
+        ),
+      )}
+    </div>
+  );
+}
+
+function withMarks(text: string, citations: Citation[], onOpen: (citation: Citation) => void): (string | VNode)[] {
+  return text.split(/(\[\d+\])/).map((part, index) => {
+    const citation = /^\[\d+\]$/.test(part) ? citations.find((one) => one.id === Number(part.slice(1, -1))) : undefined;
+    if (!citation) return part;
+    return (
+      <button
+        key={index}
+        type="button"
+        class="cite"
+        aria-label={`Citation ${citation.id}: ${citation.title}`}
+        title={citation.title}
+        onClick={() => onOpen(citation)}
+      >
+        {citation.id}
+      </button>
+    );
+  });
+}
+
+function SourceList(props: { sources: Source[] }) {
+  if (props.sources.length === 0) return null;
+  return (
+    <details class="rsources">
+      <summary>{plural(props.sources.length, "source")}</summary>
+      <ul>
+        {props.sources.map((source) => {
+          const link = externalLink(source.url);
+          return (
+            <li key={source.id}>
+              {link ? (
+                <a href={link} target="_blank" rel="noopener noreferrer">
+                  {source.title || source.url}
+                </a>
+              ) : (
+                <span>{source.title || source.url}</span>
+              )}
+              <span class="muted t12 breakable">
+                {[source.author, source.date, source.url].filter(Boolean).join(" · ")}
+              </span>
+              {!source.cited && <Chip>Not cited</Chip>}
+              {source.flags.includes("injection_suspected") && <Chip tone="warn">Addresses the reader</Chip>}
+            </li>
+          );
+        })}
+      </ul>
+    </details>
+  );
+}
+
+/** The quote of a citation within the stored text of its source. */
+function QuoteDialog(props: { job: string; citation: Citation; onClose: () => void }) {
+  const { citation, job } = props;
+  const path = `${PUBLIC_API}/research/${encodeURIComponent(job)}/sources/${encodeURIComponent(citation.source_id)}`;
+  const text = useResource(`${job}.${citation.id}`, async (signal) => {
+    const response = await open("GET", path, { account: true, signal });
+    return [...(await response.text())];
+  });
+  const link = externalLink(citation.url);
+  return (
+    <Dialog title={citation.title || citation.url} onClose={props.onClose} footer={<Button onClick={props.onClose}>Close</Button>}>
+      <p class="muted t12 breakable">
+        {[citation.date, citation.match === "exact" ? "verbatim" : citation.match].filter(Boolean).join(" · ")} ·{" "}
+        {link ? (
+          <a href={link} target="_blank" rel="noopener noreferrer">
+            {citation.url} <Icon name="open" small />
+          </a>
+        ) : (
+          citation.url
+        )}
+      </p>
+      {text.error && <ErrorState what="The source" error={text.error} onRetry={text.reload} />}
+      {!text.data && !text.error && <Skeleton width="100%" height={120} />}
+      {text.data && <Passage text={text.data} citation={citation} />}
+    </Dialog>
+  );
+}
+
+function Passage(props: { text: string[]; citation: Citation }) {
+  const { text } = props;
+  const { start, end } = props.citation;
+  const from = Math.max(0, start - CONTEXT);
+  const to = Math.min(text.length, end + CONTEXT);
+  const part = (first: number, last: number) => text.slice(first, last).join("");
+  return (
+    <blockquote class="passage">
+      {from > 0 && "… "}
+      {part(from, start)}
+      <mark>{part(start, end)}</mark>
+      {part(end, to)}
+      {to < text.length && " …"}
+    </blockquote>
+  );
+}
