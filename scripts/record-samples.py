@@ -327,6 +327,20 @@ def record_media(recorder):
     call("delete_video", path={"video_id": remix["id"]})
 
 
+def record_research(recorder):
+    question = {
+        "model": "sim/research",
+        "query": "How many passengers did Orsel Lines carry in 2019?",
+        "reasoning_effort": "minimal",
+    }
+    job = recorder.call("create_research", "Job", body=question)
+    recorder.wait("get_job", {"job_id": job["job_id"]}, is_ended)
+    report = recorder.call("create_research", "Report", body={**question, "sync": True})
+    citation = report["citations"][0]
+    names = {"job_id": report["job_id"], "source_id": citation["source_id"]}
+    recorder.call("get_source_text", path=names, query={name: str(citation[name]) for name in ("start", "end")})
+
+
 def record_files(recorder):
     call = recorder.call
     line = {"custom_id": "first", "method": "POST", "url": "/v1/chat/completions", "body": CHAT}
@@ -427,7 +441,15 @@ def main():
                     key = match[1]
                     break
             recorder = Recorder(origin, key)
-            for record in (record_text, record_account, record_decisions, record_audio, record_media, record_files):
+            for record in (
+                record_text,
+                record_account,
+                record_decisions,
+                record_audio,
+                record_media,
+                record_research,
+                record_files,
+            ):
                 record(recorder)
             record_conversations(recorder, Person(origin, token))
         finally:

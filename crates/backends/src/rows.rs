@@ -494,6 +494,7 @@ columns! {
         video: i64,
         audio: i64,
         characters: i64,
+        searches: i64,
     }
 }
 
@@ -514,6 +515,7 @@ impl TryFrom<QuantityColumns> for Usage {
             columns.video,
             columns.audio,
             columns.characters,
+            columns.searches,
         ];
         Unit::ALL
             .into_iter()

@@ -49,6 +49,7 @@ macro_rules! migrations {
             "0042_chats",
             "0043_usage_hours",
             "0044_lists_of_jobs",
+            "0045_searches",
         )
     };
     ($folder:literal: $($name:literal,)*) => {

@@ -220,8 +220,11 @@ impl Audit {
             let version = row.price_version.to_string();
             return self.differ(subject, "price version", version, "not recorded".to_owned());
         };
-        let own = prices.cost(&row.usage).cost;
-        let list_cost = own + self.recompute_parts(&subject, row, &call.parts);
+        // A call with parts is charged by its parts.
+        let list_cost = match call.parts.is_empty() {
+            true => prices.cost(&row.usage).cost,
+            false => self.recompute_parts(&subject, row, &call.parts),
+        };
         // An abandoned batch does not charge its lines.
         let is_abandoned = row.outcome == Outcome::Crashed;
         let lines = self.ledger.lines.get(&row.id).copied().filter(|_| !is_abandoned);

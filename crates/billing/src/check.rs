@@ -669,8 +669,9 @@ impl Auditor {
         // Lines of a batch are rounded separately. An abandoned batch does not charge its lines.
         let is_abandoned = row.outcome == Outcome::Crashed;
         let lines = self.ledger.lines.get(&row.id).copied().filter(|_| !is_abandoned);
-        let own = nanos(lines.unwrap_or_else(|| prices.cost(&row.usage)));
-        let cost = own + parts.map_or(0, |parts| parts.cost);
+        let own = || nanos(lines.unwrap_or_else(|| prices.cost(&row.usage)));
+        // A call with parts is charged by its parts.
+        let cost = parts.map_or_else(own, |parts| parts.cost);
         let paid = nanos(row.charge) + nanos(row.overrun);
         if paid != cost {
             let detail = format!(

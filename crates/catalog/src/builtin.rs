@@ -1,5 +1,5 @@
-//! The default catalog in the binary: well-known models of the main providers, and the simulator's
-//! models.
+//! The default catalog in the binary: well-known models of the main providers, the simulator's
+//! models, and those of the gateway itself.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,7 @@ use crate::model::{Framing, Modality, ModelKind, StructuredOutput};
 
 const MODELS: &str = include_str!("../data/models.toml");
 const SIMULATOR: &str = include_str!("../data/simulator.toml");
+const GATEWAY: &str = include_str!("../data/gateway.toml");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -83,5 +84,6 @@ pub struct BuiltinModel {
 pub fn models() -> Result<Vec<BuiltinModel>, toml::de::Error> {
     let mut rows = toml::from_str::<File>(MODELS)?.model;
     rows.extend(toml::from_str::<File>(SIMULATOR)?.model);
+    rows.extend(toml::from_str::<File>(GATEWAY)?.model);
     Ok(rows)
 }

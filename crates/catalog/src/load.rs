@@ -579,7 +579,7 @@ fn parse_prices(path: &str, entry: &PricesEntry) -> Result<Prices, LoadError> {
         if *price < Credits::ZERO || price.nanos() > 1_000_000 * tollgate_types::money::NANOS_PER_CREDIT {
             return fault(
                 format!("{path}.{name}"),
-                "a price must be 0 to 1,000,000 credits (per 1,000,000 tokens or characters, per image, or per second)",
+                "a price must be 0 to 1,000,000 credits (per 1,000,000 tokens or characters, per image, per second, or per query)",
             );
         }
         prices = prices
@@ -588,8 +588,7 @@ fn parse_prices(path: &str, entry: &PricesEntry) -> Result<Prices, LoadError> {
     }
     let has_one = |unit: Unit| prices.listed(unit).is_some();
     if !has_one(Unit::Input) && !Unit::NON_TOKENS.into_iter().any(has_one) {
-        let message =
-            "set a price for input (\"0\" if it is free), or a price for image, video, audio or character";
+        let message = "set a price for input (\"0\" if it is free), or a price for image, video, audio, character or search";
         return fault(path, message);
     }
     Ok(prices)

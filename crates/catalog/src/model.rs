@@ -157,6 +157,8 @@ pub enum ModelKind {
     Transcription,
     /// Answers typed questions with probabilities.
     Decision,
+    /// Writes reports with citations from the documents that it finds.
+    Research,
 }
 
 /// Prefixes in the names of image models, for providers that report no kind.
@@ -198,13 +200,14 @@ impl ModelKind {
             ModelKind::Speech => "speech",
             ModelKind::Transcription => "transcription",
             ModelKind::Decision => "decision",
+            ModelKind::Research => "research",
         }
     }
 
     /// Returns the default output of a model of this kind.
     pub(crate) fn gives(self) -> Vec<Modality> {
         match self {
-            ModelKind::Chat | ModelKind::Transcription => vec![Modality::Text],
+            ModelKind::Chat | ModelKind::Transcription | ModelKind::Research => vec![Modality::Text],
             ModelKind::Embedding | ModelKind::Moderation | ModelKind::Decision => Vec::new(),
             ModelKind::Image => vec![Modality::Image],
             ModelKind::Video => vec![Modality::Video],
@@ -219,7 +222,9 @@ impl ModelKind {
             ModelKind::Image | ModelKind::Video => vec![Modality::Text, Modality::Image],
             ModelKind::Transcription => vec![Modality::Audio],
             ModelKind::Decision => vec![Modality::Text, Modality::Image, Modality::Audio, Modality::Video],
-            ModelKind::Embedding | ModelKind::Moderation | ModelKind::Speech => vec![Modality::Text],
+            ModelKind::Embedding | ModelKind::Moderation | ModelKind::Speech | ModelKind::Research => {
+                vec![Modality::Text]
+            }
         }
     }
 

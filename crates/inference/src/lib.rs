@@ -19,6 +19,7 @@ mod missing;
 pub mod moderations;
 mod policy;
 pub mod quote;
+pub mod research;
 pub mod responses;
 mod structured_output;
 
@@ -35,6 +36,7 @@ use batches::Batches;
 use decisions::Calibrations;
 use files::Files;
 use quote::MediaQuotes;
+use research::Research;
 use responses::Responses;
 
 /// Shared state of the HTTP handlers of this crate.
@@ -54,6 +56,8 @@ pub struct Inference {
     pub batches: Arc<Batches>,
     /// Executes responses with `background: true`.
     pub background: Arc<responses::Background>,
+    /// Accepts and executes research jobs.
+    pub research: Arc<Research>,
     /// Quotes the requests of media endpoints.
     pub media_quotes: Arc<dyn MediaQuotes>,
     /// Base URL under which clients reach the service.
@@ -73,6 +77,7 @@ pub fn routes() -> OpenApiRouter<Inference> {
         .merge(moderations::routes())
         .merge(decisions::routes())
         .merge(quote::routes())
+        .merge(research::routes())
         .merge(files::routes())
         .merge(batches::routes())
 }

@@ -299,6 +299,21 @@ impl Work {
         .await
     }
 
+    /// Records that a step is done, together with progress for the owner of the job.
+    pub async fn record_done(&self, number: u32, outcome: Vec<u8>, progress: Progress) -> Result<()> {
+        let step = JobStep {
+            state: StepState::Done,
+            outcome,
+            ..self.require_step(number)?
+        };
+        self.write_with(step, progress).await
+    }
+
+    /// Returns the recorded steps, in no particular order.
+    pub fn recorded_steps(&self) -> Vec<JobStep> {
+        self.steps().clone()
+    }
+
     /// Reports progress to the listener of a part, or to the owner of the job.
     pub async fn report_progress(&self, progress: Progress) -> Result<()> {
         if let Some(listener) = &self.listener {
@@ -352,8 +367,15 @@ impl Work {
     }
 
     async fn write(&self, step: JobStep) -> Result<()> {
+        self.write_with(step, Progress::default()).await
+    }
+
+    async fn write_with(&self, step: JobStep, progress: Progress) -> Result<()> {
         let advance = JobAdvance {
             step: Some(step.clone()),
+            phase: progress.phase,
+            progress: progress.percent,
+            events: progress.events,
             ..JobAdvance::default()
         };
         self.advance(advance).await?;

@@ -2,10 +2,11 @@
 //! the handler of its kind, in this or another process, and again after a crash. This crate does
 //! not depend on any kind.
 //!
-//! Suggested reading order: [`handler`], [`worker`], [`watch`], [`webhooks`].
+//! Suggested reading order: [`handler`], [`worker`], [`watch`], [`view`], [`webhooks`].
 
 pub mod handler;
 mod permits;
+pub mod view;
 mod watch;
 pub mod webhooks;
 pub mod worker;
@@ -21,6 +22,7 @@ use tollgate_storage::{
 use tollgate_types::{AccountId, Credits, JobId, Timestamp};
 
 pub use handler::{Handler, JobOutcome, Progress, ProgressListener, Work, job_error};
+pub use view::{JobResult, JobView, JobViews, quantities};
 pub use webhooks::{JobRenderer, WebhookRecord, Webhooks, event_id};
 pub use worker::{Worker, WorkerSettings};
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use tollgate_edge::members::invalid;
 use tollgate_media_tools::{Error as MediaToolError, Probe, Scratch, Tools, image};
 use tollgate_pipeline::Pipeline;
 use tollgate_pipeline::media::fetch_error;
@@ -14,7 +15,6 @@ use tollgate_types::{AccountId, Error, ErrorCode, MediaId, RequestId};
 use tollgate_upstream::{FetchError, FetchRequest, MediaKind, Source};
 
 use crate::jobs::unavailable;
-use crate::read::invalid;
 use crate::storage::{Facts, INPUT_RETENTION, MediaStorage};
 
 /// Maximum total size of the input images of one job, in bytes: 32 MiB.

@@ -7,13 +7,13 @@
 
 pub mod audio;
 pub mod compose;
+mod defaults;
 mod generation;
 pub mod images;
 mod input;
 mod job_payload;
 pub mod jobs;
 pub mod outputs;
-mod read;
 mod sizes;
 pub mod storage;
 mod submission;
@@ -30,7 +30,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 pub use compose::Recipes;
 pub use generation::MediaJobs;
-pub use jobs::Records;
+pub use jobs::{Records, views};
 pub use storage::MediaStorage;
 pub use submission::Submission;
 pub use templates::Previews;

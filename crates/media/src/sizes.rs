@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use tollgate_catalog::media::{MediaEntry, Resolution, parse_ratio, pixels, resolution, size_of};
+use tollgate_edge::members::{beyond, invalid};
 use tollgate_types::Error;
 use tollgate_upstream::Size;
-
-use crate::read::{beyond, invalid};
 
 /// Size parameters of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

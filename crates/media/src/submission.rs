@@ -8,13 +8,13 @@ use tollgate_accounts::Caller;
 use tollgate_billing::{Demand, Hold, ItemizedQuote};
 use tollgate_catalog::{Model, ModelKind, Template, VisibleModels};
 use tollgate_edge::RequestContext;
+use tollgate_edge::members::invalid;
 use tollgate_pipeline::{CallRequest, ReferencesMedia, Routed};
 use tollgate_types::{Error, ErrorCode};
 
 use crate::MediaState;
 use crate::input::Finder;
 use crate::job_payload::{Head, listed};
-use crate::read::invalid;
 
 /// A media request and its caller.
 pub struct Submission<'a> {
@@ -225,6 +225,7 @@ fn output_name(kind: ModelKind) -> &'static str {
         ModelKind::Embedding => "embeddings",
         ModelKind::Moderation => "moderation results",
         ModelKind::Decision => "decisions",
+        ModelKind::Research => "reports",
     }
 }
 

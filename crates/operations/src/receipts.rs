@@ -273,10 +273,16 @@ pub(crate) async fn of_call(
 
 async fn of_row(operations: &Operations, row: UsageRow) -> Result<ReceiptView, Error> {
     let storage = &operations.storage;
-    let own = prices(operations, row.price_version).await?.cost(&row.usage);
     let parts = storage.usage.parts(row.account, row.id).await;
+    let parts = parts.map_err(Error::internal)?;
+    // A call with parts is charged by its parts.
+    let own_usage = match parts.is_empty() {
+        true => row.usage,
+        false => Usage::ZERO,
+    };
+    let own = prices(operations, row.price_version).await?.cost(&own_usage);
     let mut priced = Vec::new();
-    for part in parts.map_err(Error::internal)? {
+    for part in parts {
         let cost = prices(operations, part.price_version).await?.cost(&part.usage);
         priced.push((part, cost));
     }

@@ -708,6 +708,9 @@ pub struct UsageView {
     /// calls. The costs of the parts add up to `cost` plus `overrun`.
     #[serde(default)]
     pub parts: Vec<UsagePartView>,
+    /// Number of queries to search backends.
+    #[serde(default)]
+    pub searches: u64,
 }
 
 /// A separately priced part of a call, such as one scene of a composed video.
@@ -787,6 +790,7 @@ impl UsageView {
             requested_model: row.requested_model.to_string(),
             upstream_model: row.upstream_model().map(str::to_owned),
             parts: parts.iter().map(UsagePartView::of).collect(),
+            searches: row.usage.searches(),
         }
     }
 }

@@ -14,6 +14,7 @@ mod counted;
 mod decisions;
 pub mod discover;
 pub mod egress;
+pub mod extractive;
 mod fal;
 pub mod gateway;
 pub mod gemini;

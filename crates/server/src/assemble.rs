@@ -12,6 +12,7 @@ use tollgate_catalog::{
 };
 use tollgate_pipeline::Policy;
 use tollgate_providers::discover::{self, LocalServer};
+use tollgate_providers::extractive::Extractive;
 use tollgate_providers::registry::{self, ProviderConfig};
 use tollgate_providers::{HttpClient, HttpSettings};
 use tollgate_types::Credits;
@@ -25,6 +26,8 @@ use crate::config::{Config, ConfigError};
 use crate::provider_status::ProviderEntry;
 use crate::{mail, media, payments, policy};
 
+/// Provider of research without a model, and its key in the default catalog.
+const EXTRACTIVE: &str = "tollgate";
 /// Timeout of a request for a provider's model list.
 const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -102,6 +105,9 @@ pub async fn assemble(
         enabled.extend(local_providers(config, http, previous).await?);
     }
     enabled.push(build(ProviderConfig::named("sim"), None, http)?);
+    if !config.file.corpora.is_empty() {
+        enabled.push(extractive());
+    }
 
     let entries = join_all(enabled.iter().map(|enabled| list(enabled, config, previous))).await;
     let mut described = Vec::with_capacity(enabled.len());
@@ -163,6 +169,18 @@ fn build(
         stops_on_disconnect: block.stops_on_disconnect(),
         is_local: false,
     })
+}
+
+/// Returns the provider of research without a model.
+fn extractive() -> Enabled {
+    Enabled {
+        provider: Arc::new(Extractive::new(EXTRACTIVE)),
+        preset: EXTRACTIVE.to_owned(),
+        base_url: None,
+        default_price: None,
+        stops_on_disconnect: false,
+        is_local: false,
+    }
 }
 
 fn configured(

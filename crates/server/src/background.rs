@@ -11,7 +11,7 @@ use tollgate_billing::usage_hours::sum_usage_hours;
 
 use crate::config::{Config, Flags};
 use crate::wiring::Services;
-use crate::{cause, maintenance, reload};
+use crate::{cause, corpora, maintenance, reload};
 
 /// Interval of the sweep, which releases abandoned holds.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
@@ -82,6 +82,12 @@ pub(crate) fn start(
         }
     };
     run("the alert sender", Box::pin(rounds));
+
+    let corpora = services.corpora.clone();
+    run(
+        "the index of corpora",
+        Box::pin(corpora::update_regularly(corpora)),
+    );
 
     let (flags, config, services, stopped) = (flags.clone(), config.clone(), services.clone(), stop.clone());
     let reloads = async move {

@@ -3,6 +3,7 @@
 //!
 //! Suggested reading order: [`Finding`], [`run`], then one module for each area.
 
+mod corpora;
 mod data;
 mod limits;
 mod machine;
@@ -78,8 +79,8 @@ impl Finding {
     }
 }
 
-/// Checks settings, data directory, storage, media, limits, ports, payments, providers, models and
-/// this machine. Takes up to half a minute if a service does not respond.
+/// Checks settings, data directory, storage, media, corpora, limits, ports, payments, providers,
+/// models and this machine. Takes up to half a minute if a service does not respond.
 pub async fn run(config: &Config) -> Vec<Finding> {
     let mut findings = vec![readable(config)];
     let server = running(config).await;
@@ -98,6 +99,7 @@ pub async fn run(config: &Config) -> Vec<Finding> {
     findings.push(storage::check(config, served).await);
     findings.push(media::check(config).await);
     findings.push(media::programs());
+    findings.extend(corpora::check(config));
     findings.push(limits::check(config).await);
     findings.push(network::listener(config, served).await);
     findings.push(network::admin(config, is_known));

@@ -12,6 +12,7 @@ pub mod cause;
 pub mod config;
 pub mod console;
 pub mod control;
+pub mod corpora;
 mod counters;
 pub mod doctor;
 pub mod documentation;

@@ -41,7 +41,7 @@ use crate::media_quotes::MediaQuotes;
 use crate::router::Health;
 use crate::shutdown::{Stop, StopSignals};
 use crate::wiring::{self, AppState, Services};
-use crate::{background, console, maintenance, reload, router, secrets, self_test, telemetry};
+use crate::{background, console, corpora, maintenance, reload, router, secrets, self_test, telemetry};
 use tollgate_listener::{App, ListenSettings, Workers};
 use tollgate_operations::view::providers::ServerView;
 
@@ -230,7 +230,8 @@ pub(crate) async fn start_services(
 ) -> Result<Arc<Services>> {
     secrets::make_private_dir(&config.data)?;
     self_test::prove(app_state).await?;
-    let services = wiring::services(config, app_state.clone(), http, app_state.files.clone());
+    let corpora = corpora::open(config, &app_state.clock)?;
+    let services = wiring::services(config, app_state.clone(), http, app_state.files.clone(), corpora);
     let services = Arc::new(services);
     reload::install(&services, assembled).await?;
     maintenance::sweep(app_state).await;
@@ -316,6 +317,7 @@ pub fn app(
         )),
         batches: services.batches.clone(),
         background: services.background.clone(),
+        research: services.research.clone(),
         media_quotes: Arc::new(MediaQuotes(media.clone())),
         sessions: Arc::new(Sessions::new(
             services.authenticator.clone(),

@@ -14,18 +14,21 @@ use tollgate_backends::postgres::LeaseConfig;
 use tollgate_backends::{Migrated, postgres, sqlite};
 use tollgate_billing::{Notices, Plans, TopUps};
 use tollgate_catalog::Catalog;
+use tollgate_corpus::Corpus;
 use tollgate_edge::Authenticator;
 use tollgate_inference::batches::{BatchRecords, Batches, LineSlots, MessageBatches};
 use tollgate_inference::files::Files;
+use tollgate_inference::research::{Research, ResearchHandler};
 use tollgate_inference::responses::{Background, Responses};
 use tollgate_jobs::webhooks::{self, RendererChain, Webhooks};
-use tollgate_jobs::{Handler, Jobs, Worker};
+use tollgate_jobs::{Handler, JobViews, Jobs, Worker};
 use tollgate_listener::Vitals;
 use tollgate_media::{MediaJobs, MediaStorage, Recipes, Records};
 use tollgate_media_tools::Tools;
 use tollgate_operations::{ConsoleUrls, DefaultLimits, Operations};
 use tollgate_pipeline::{MediaSources, Pipeline, Providers};
 use tollgate_providers::egress::SystemResolver;
+use tollgate_providers::extractive::Extractive;
 use tollgate_providers::{EgressClient, EgressSettings, HttpClient};
 use tollgate_storage::{BlobStore, FileSource, FileUse, Storage, StorageError};
 use tollgate_types::clock::SystemClock;
@@ -35,6 +38,7 @@ use tollgate_types::{Clock, WorkerId};
 use crate::assemble::http_client;
 use crate::batches::OperatorBatches;
 use crate::config::{Config, StorageUrl};
+use crate::corpora;
 use crate::counters::Counting;
 use crate::inspector::StudioInspector;
 use crate::mail;
@@ -114,6 +118,10 @@ pub struct Services {
     pub batches: Arc<Batches>,
     /// Runner of image, video and audio jobs.
     pub media_jobs: Arc<MediaJobs>,
+    /// Acceptor and runner of research jobs.
+    pub research: Arc<Research>,
+    /// Configured document collections.
+    pub corpora: Vec<Corpus>,
     /// Builder of job records for their owners.
     pub records: Arc<Records>,
     /// Worker that leases and runs jobs of every kind.
@@ -377,6 +385,7 @@ pub fn services(
     app_state: Arc<AppState>,
     http: Arc<HttpClient>,
     files: Arc<dyn FileSource>,
+    corpora: Vec<Corpus>,
 ) -> Services {
     let providers = Arc::new(Providers::default());
     let media = MediaSources {
@@ -421,7 +430,7 @@ pub fn services(
     });
     let records = Arc::new(Records {
         vault: app_state.vault.clone(),
-        storage: storage.clone(),
+        views: job_views(&app_state.vault, &storage),
     });
     let webhooks = Arc::new(Webhooks {
         jobs: app_state.jobs.clone(),
@@ -460,7 +469,21 @@ pub fn services(
         recipes: Recipes::load(),
         clock: app_state.clock.clone(),
     });
+    let research = Arc::new(Research {
+        jobs: app_state.jobs.clone(),
+        pipeline: pipeline.clone(),
+        vault: app_state.vault.clone(),
+        accounts: app_state.storage.accounts.clone(),
+        prices: app_state.storage.prices.clone(),
+        webhooks: webhooks.clone(),
+        blobs: app_state.blobs.clone(),
+        media: app_state.storage.media.clone(),
+        corpora: corpora::backends(&corpora, &app_state.clock),
+        extractive: Arc::new(Extractive::new("tollgate")),
+        clock: app_state.clock.clone(),
+    });
     let mut handlers: Vec<Arc<dyn Handler>> = vec![
+        Arc::new(ResearchHandler::new(research.clone())),
         background.clone(),
         batches.clone(),
         Arc::new(MessageBatches(batches.clone())),
@@ -483,9 +506,18 @@ pub fn services(
         background,
         batches,
         media_jobs,
+        research,
+        corpora,
         records,
         worker,
         webhooks,
         authenticator,
     }
+}
+
+/// Returns the views of all kinds of jobs whose results `/v1/jobs` shows.
+fn job_views(vault: &Vault, storage: &Arc<MediaStorage>) -> JobViews {
+    let mut views = tollgate_media::views(vault, storage);
+    views.push(tollgate_inference::research::view(vault));
+    JobViews::new(views)
 }

@@ -12,6 +12,7 @@ use crate::commands::alerts::Alerts;
 use crate::commands::batches::Batches;
 use crate::commands::check::Settings;
 use crate::commands::console::Console;
+use crate::commands::corpus::Corpus;
 use crate::commands::credits::Credit;
 use crate::commands::decisions::Decisions;
 use crate::commands::export::Usage;
@@ -164,6 +165,13 @@ pub enum Command {
         after_help = "Examples:\n  tollgate subscriptions create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --plan pro"
     )]
     Subscriptions(Subscriptions),
+    /// Manage the document collections of research.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate corpus list\n  tollgate corpus rebuild handbook"
+    )]
+    Corpus(Corpus),
     /// List available models with their prices.
     #[command(
         subcommand,

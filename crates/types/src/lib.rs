@@ -1,12 +1,13 @@
 //! Domain types. No I/O, no async code, and no clock reads outside [`clock`].
 //!
 //! Suggested reading order: [`id`], [`money`], [`usage`], [`price`], [`error`], [`clock`],
-//! [`generate`], [`stream`], [`embed`], [`decide`], [`moderate`], [`job`], [`tokenizer`],
+//! [`date`], [`generate`], [`stream`], [`embed`], [`decide`], [`moderate`], [`job`], [`tokenizer`],
 //! [`payment`].
 
 pub mod abilities;
 pub mod adaptation;
 pub mod clock;
+pub mod date;
 pub mod decide;
 pub mod embed;
 pub mod error;
@@ -26,6 +27,7 @@ pub mod usage;
 
 pub use abilities::{Abilities, Effort, ReasoningControl, RequestedReasoning};
 pub use clock::{Clock, Timestamp};
+pub use date::Date;
 pub use error::{Error, ErrorCode, Retry};
 pub use format::Format;
 pub use id::{

@@ -17,7 +17,7 @@ pub enum Scope {
     Audio,
     /// Paths below `/v1/decisions`, including calibrations.
     Decisions,
-    /// Reserved for research.
+    /// Paths below `/v1/research`, and `/v1/deep-research`.
     Research,
     /// Reserved for realtime voice.
     Realtime,

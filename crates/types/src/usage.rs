@@ -1,6 +1,7 @@
 //! Usage of a call, by class. Token classes are disjoint: their sum equals the provider's total.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A class of usage. Token classes are disjoint: cached input is not also input, and reasoning is
 /// not also output.
@@ -36,11 +37,14 @@ pub enum Unit {
     Audio,
     /// Characters of synthesized speech.
     Character,
+    /// Queries to search backends, in millionths of a query, so that a price per million is the
+    /// price of one query.
+    Search,
 }
 
 impl Unit {
     /// All classes, in storage order.
-    pub const ALL: [Unit; 12] = [
+    pub const ALL: [Unit; 13] = [
         Unit::Input,
         Unit::CacheRead,
         Unit::CacheWrite,
@@ -53,6 +57,7 @@ impl Unit {
         Unit::Video,
         Unit::Audio,
         Unit::Character,
+        Unit::Search,
     ];
 
     /// Token classes, the first ones of [`Unit::ALL`].
@@ -68,7 +73,13 @@ impl Unit {
     ];
 
     /// Classes that do not count tokens, the last ones of [`Unit::ALL`].
-    pub const NON_TOKENS: [Unit; 4] = [Unit::Image, Unit::Video, Unit::Audio, Unit::Character];
+    pub const NON_TOKENS: [Unit; 5] = [
+        Unit::Image,
+        Unit::Video,
+        Unit::Audio,
+        Unit::Character,
+        Unit::Search,
+    ];
 
     /// Returns the name used in configuration, in storage and on the wire.
     pub const fn as_str(self) -> &'static str {
@@ -85,6 +96,7 @@ impl Unit {
             Unit::Video => "video",
             Unit::Audio => "audio",
             Unit::Character => "character",
+            Unit::Search => "search",
         }
     }
 
@@ -95,13 +107,16 @@ impl Unit {
 
     /// Whether the class counts tokens.
     pub const fn is_token(self) -> bool {
-        !matches!(self, Unit::Image | Unit::Video | Unit::Audio | Unit::Character)
+        !matches!(
+            self,
+            Unit::Image | Unit::Video | Unit::Audio | Unit::Character | Unit::Search
+        )
     }
 
-    /// Whether quantities are millionths of an image or of a second. Prices are per image or second
-    /// then, and otherwise per million tokens or characters.
+    /// Whether quantities are millionths of an image, of a second or of a query. Prices are per
+    /// image, second or query then, and otherwise per million tokens or characters.
     pub const fn is_in_millionths(self) -> bool {
-        matches!(self, Unit::Image | Unit::Video | Unit::Audio)
+        matches!(self, Unit::Image | Unit::Video | Unit::Audio | Unit::Search)
     }
 
     /// Whether the class counts input tokens.
@@ -116,10 +131,27 @@ impl Unit {
 /// Maximum plausible number of tokens of one class. A larger number from a provider is an error.
 pub const MAX_QUANTITY: u64 = 1_000_000_000;
 
-/// Consumed quantity of each class.
+/// Consumed quantity of each class. Stored as the list of the quantities in storage order; a list
+/// of an older version lacks the classes that were added later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
+    #[serde(deserialize_with = "listed")]
     quantities: [u64; Unit::ALL.len()],
+}
+
+fn listed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u64; Unit::ALL.len()], D::Error> {
+    let listed = Vec::<u64>::deserialize(deserializer)?;
+    let mut quantities = [0; Unit::ALL.len()];
+    match quantities.get_mut(..listed.len()) {
+        Some(known) => known.copy_from_slice(&listed),
+        None => {
+            return Err(D::Error::invalid_length(
+                listed.len(),
+                &"a quantity for each known class",
+            ));
+        }
+    }
+    Ok(quantities)
 }
 
 impl Usage {
@@ -158,6 +190,11 @@ impl Usage {
     pub fn cache_written(&self) -> u64 {
         self.get(Unit::CacheWrite)
             .saturating_add(self.get(Unit::CacheWriteHour))
+    }
+
+    /// Returns the whole number of queries to search backends.
+    pub const fn searches(&self) -> u64 {
+        self.get(Unit::Search) / 1_000_000
     }
 
     /// Returns the classes with a quantity above zero.
@@ -254,5 +291,21 @@ impl Outcome {
     /// Parses a name used in storage and on the wire.
     pub fn parse(name: &str) -> Option<Outcome> {
         Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Unit, Usage};
+
+    #[test]
+    fn usage_of_fewer_classes_is_read() {
+        let usage = Usage::tokens(3, 4).with(Unit::Search, 1_000_000);
+        let stored = serde_json::to_string(&usage).unwrap();
+        assert_eq!(serde_json::from_str::<Usage>(&stored).unwrap(), usage);
+        let older = r#"{"quantities":[3,0,0,0,4,0,0,0,0,0,0,0]}"#;
+        assert_eq!(serde_json::from_str::<Usage>(older).unwrap(), Usage::tokens(3, 4));
+        let newer = format!(r#"{{"quantities":{:?}}}"#, [0; Unit::ALL.len() + 1]);
+        assert!(serde_json::from_str::<Usage>(&newer).is_err());
     }
 }

@@ -14,6 +14,8 @@ pub mod moderate;
 pub mod notify;
 pub mod payment;
 pub mod provider;
+pub mod research;
+pub mod search;
 pub mod speech;
 pub mod text;
 pub mod video;
@@ -42,6 +44,13 @@ pub use payment::{
     PaymentError, PaymentEvent, PaymentProvider, PlanInvoice, PlanReference, PlanStatus, SavedCharge,
 };
 pub use provider::{ListedModel, Provider};
+pub use research::{
+    NoteDraft, NoteText, Reflection, ResearchBrief, ResearchPlan, ResearchProvider, ResearchReply,
+    SectionPlan, SectionSentence,
+};
+pub use search::{
+    MAX_QUERY_CHARS, Recency, SearchBackend, SearchDocument, SearchFilters, SearchHit, SearchQuery,
+};
 pub use speech::{
     AudioContent, AudioFormat, Segment, SpeechAnswer, SpeechCall, SpeechProvider, Timestamps,
     TranscribeProvider, Transcript, TranscriptFormat, TranscriptionCall, Word,

@@ -12,6 +12,7 @@ use crate::error::UpstreamError;
 use crate::generation::MediaProvider;
 use crate::image::ImageCall;
 use crate::moderate::ModerationProvider;
+use crate::research::ResearchProvider;
 use crate::speech::{SpeechProvider, TranscribeProvider};
 use crate::text::TextProvider;
 use crate::video::VideoCall;
@@ -82,6 +83,11 @@ pub trait Provider: Send + Sync {
 
     /// Returns the port for transcription, if supported.
     fn transcriptions(&self) -> Option<&dyn TranscribeProvider> {
+        None
+    }
+
+    /// Returns the port for the calls of a research engine, if supported.
+    fn research(&self) -> Option<&dyn ResearchProvider> {
         None
     }
 

@@ -6,7 +6,12 @@ use super::rust::{Keep, blank, find_word, line_of};
 use super::tree::Tree;
 
 /// Crates that only compute.
-const PURE: &[&str] = &["crates/types/", "crates/formats/", "crates/probability/"];
+const PURE: &[&str] = &[
+    "crates/types/",
+    "crates/formats/",
+    "crates/probability/",
+    "crates/evidence/",
+];
 
 /// The one file that may read the time.
 const CLOCK: &str = "crates/types/src/clock.rs";

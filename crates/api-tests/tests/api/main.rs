@@ -59,6 +59,7 @@ mod privacy;
 mod quote;
 mod receipts;
 mod reload;
+mod research;
 mod responses;
 mod scene;
 mod shared_limits;

@@ -22,8 +22,12 @@ const HOLD: u8 = 1;
 const SETTLE: u8 = 2;
 /// A settlement with all token classes. A `SETTLE` record has only the first [`BASE_CLASSES`].
 const SETTLE_WIDE: u8 = 3;
-/// Number of token classes in a `SETTLE` record. Classes that were added later are zero.
+/// Number of classes in a `SETTLE` record. Classes that were added later are zero.
 const BASE_CLASSES: usize = 7;
+/// Number of classes in the records of all token classes.
+const TOKEN_CLASSES: usize = 8;
+/// Number of classes in `SETTLE_ALL_UNITS` records. Later classes use [`SETTLE_PAIRS`].
+const LISTED_CLASSES: usize = 12;
 // Records with a plan have separate kinds, so journals of versions without plans stay readable.
 const HOLD_WITH_PLAN: u8 = 4;
 /// A settlement with all token classes, in a closed week.
@@ -31,13 +35,15 @@ const SETTLE_IN_CLOSED_WEEK: u8 = 5;
 const WINDOW: u8 = 6;
 const REFUND: u8 = 7;
 const HOLD_OF_LEASE: u8 = 8;
-/// A settlement with all units, tokens and others.
+/// A settlement with the first [`LISTED_CLASSES`], tokens and others.
 const SETTLE_ALL_UNITS: u8 = 9;
-/// A settlement with all units, in a closed week.
+/// A settlement with the first [`LISTED_CLASSES`], in a closed week.
 const SETTLE_ALL_UNITS_IN_CLOSED_WEEK: u8 = 10;
 const SHRINK: u8 = 11;
 /// A hold of a member, with or without a plan or a lease. Holds of keys have the kinds above.
 const HOLD_OF_MEMBER: u8 = 12;
+/// A settlement with the state of the week and pairs of unit and quantity, for any units.
+const SETTLE_PAIRS: u8 = 13;
 
 /// A hold on credits, on a plan's allowance, or on both.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -276,11 +282,15 @@ impl Frame {
         let has_rest = Unit::TOKENS[BASE_CLASSES..]
             .iter()
             .any(|unit| settlement.usage.get(*unit) > 0);
+        let has_later = Unit::ALL[LISTED_CLASSES..]
+            .iter()
+            .any(|unit| settlement.usage.get(*unit) > 0);
         let (kind, classes) = match (week, settlement.usage.has_non_tokens(), has_rest) {
-            (Week::Closed, true, _) => (SETTLE_ALL_UNITS_IN_CLOSED_WEEK, Unit::ALL.len()),
-            (Week::Closed, false, _) => (SETTLE_IN_CLOSED_WEEK, Unit::TOKENS.len()),
-            (Week::Open, true, _) => (SETTLE_ALL_UNITS, Unit::ALL.len()),
-            (Week::Open, false, true) => (SETTLE_WIDE, Unit::TOKENS.len()),
+            _ if has_later => (SETTLE_PAIRS, 0),
+            (Week::Closed, true, _) => (SETTLE_ALL_UNITS_IN_CLOSED_WEEK, LISTED_CLASSES),
+            (Week::Closed, false, _) => (SETTLE_IN_CLOSED_WEEK, TOKEN_CLASSES),
+            (Week::Open, true, _) => (SETTLE_ALL_UNITS, LISTED_CLASSES),
+            (Week::Open, false, true) => (SETTLE_WIDE, TOKEN_CLASSES),
             (Week::Open, false, false) => (SETTLE, BASE_CLASSES),
         };
         let frame = self.begin(seq, kind);
@@ -288,6 +298,10 @@ impl Frame {
         frame.id(settlement.hold.as_u128());
         frame.number(settlement.charge.nanos());
         frame.number(settlement.overrun.nanos());
+        if has_later {
+            frame.0.push((week == Week::Closed).into());
+            frame.pairs(&settlement.usage);
+        }
         for unit in Unit::ALL.into_iter().take(classes) {
             frame.number(settlement.usage.get(unit).cast_signed());
         }
@@ -375,6 +389,14 @@ impl Frame {
         self.0.extend_from_slice(text.as_bytes());
     }
 
+    fn pairs(&mut self, usage: &Usage) {
+        self.0.push(u8::try_from(usage.iter().count()).unwrap_or(u8::MAX));
+        for (unit, quantity) in usage.iter() {
+            self.0.push(unit as u8);
+            self.number(quantity.cast_signed());
+        }
+    }
+
     fn share(&mut self, share: &PlanShare) {
         self.text(&share.plan.name);
         self.id(share.plan.window.as_u128());
@@ -454,13 +476,12 @@ fn decode(fields: &mut Fields<'_>) -> Option<(u64, Record)> {
                 ..hold
             })
         }
-        SETTLE => Record::Settle(decode_settlement(fields, BASE_CLASSES)?, Week::Open),
-        SETTLE_WIDE => Record::Settle(decode_settlement(fields, Unit::TOKENS.len())?, Week::Open),
-        SETTLE_IN_CLOSED_WEEK => Record::Settle(decode_settlement(fields, Unit::TOKENS.len())?, Week::Closed),
-        SETTLE_ALL_UNITS => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Open),
-        SETTLE_ALL_UNITS_IN_CLOSED_WEEK => {
-            Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Closed)
-        }
+        SETTLE => decode_settle(fields, BASE_CLASSES, Week::Open)?,
+        SETTLE_WIDE => decode_settle(fields, TOKEN_CLASSES, Week::Open)?,
+        SETTLE_IN_CLOSED_WEEK => decode_settle(fields, TOKEN_CLASSES, Week::Closed)?,
+        SETTLE_ALL_UNITS => decode_settle(fields, LISTED_CLASSES, Week::Open)?,
+        SETTLE_ALL_UNITS_IN_CLOSED_WEEK => decode_settle(fields, LISTED_CLASSES, Week::Closed)?,
+        SETTLE_PAIRS => decode_settle_pairs(fields)?,
         WINDOW => Record::Window(decode_window(fields)?),
         REFUND => Record::Refund(decode_refund(fields)?),
         SHRINK => Record::Shrink(decode_shrink(fields)?),
@@ -535,15 +556,40 @@ fn decode_refund(fields: &mut Fields<'_>) -> Option<Refund> {
     })
 }
 
-fn decode_settlement(fields: &mut Fields<'_>, classes: usize) -> Option<Settlement> {
+/// Decodes a settlement with the first `classes` units.
+fn decode_settle(fields: &mut Fields<'_>, classes: usize, week: Week) -> Option<Record> {
+    let usage = |fields: &mut Fields<'_>| {
+        Unit::ALL[..classes].iter().try_fold(Usage::ZERO, |usage, unit| {
+            Some(usage.with(*unit, fields.number()?.cast_unsigned()))
+        })
+    };
+    Some(Record::Settle(decode_settlement(fields, usage)?, week))
+}
+
+fn decode_settle_pairs(fields: &mut Fields<'_>) -> Option<Record> {
+    let mut week = Week::Open;
+    let settlement = decode_settlement(fields, |fields| {
+        if fields.byte()? == 1 {
+            week = Week::Closed;
+        }
+        (0..fields.byte()?).try_fold(Usage::ZERO, |usage, _| {
+            let unit = Unit::ALL.get(usize::from(fields.byte()?))?;
+            Some(usage.with(*unit, fields.number()?.cast_unsigned()))
+        })
+    });
+    Some(Record::Settle(settlement?, week))
+}
+
+fn decode_settlement<'a>(
+    fields: &mut Fields<'a>,
+    usage: impl FnOnce(&mut Fields<'a>) -> Option<Usage>,
+) -> Option<Settlement> {
     Some(Settlement {
         account: AccountId::from_u128(fields.id()?),
         hold: HoldId::from_u128(fields.id()?),
         charge: Credits::from_nanos(fields.number()?),
         overrun: Credits::from_nanos(fields.number()?),
-        usage: Unit::ALL[..classes].iter().try_fold(Usage::ZERO, |usage, unit| {
-            Some(usage.with(*unit, fields.number()?.cast_unsigned()))
-        })?,
+        usage: usage(fields)?,
         outcome: Outcome::parse(fields.text()?)?,
         estimated: fields.byte()? == 1,
         target: fields.text()?.into(),
@@ -858,6 +904,39 @@ mod tests {
             read(&mut wide.as_slice()),
             NextRecord::Record(2, Record::Settle(hour, Week::Open))
         );
+    }
+
+    /// Records with units that earlier versions know have the kinds and lengths of these versions.
+    #[test]
+    fn searches_use_a_record_of_pairs() {
+        let listed = Settlement {
+            usage: settlement().usage.with(Unit::Character, 3),
+            ..settlement()
+        };
+        let searched = Settlement {
+            usage: settlement().usage.with(Unit::Search, 2_000_000),
+            ..settlement()
+        };
+        let kind = |frame: &[u8]| frame[FRAME_HEAD + size_of::<u64>()];
+        let mut frame = Frame::default();
+        let base = frame.settle(1, &settlement(), Week::Open).len();
+        for (week, expected) in [
+            (Week::Open, SETTLE_ALL_UNITS),
+            (Week::Closed, SETTLE_ALL_UNITS_IN_CLOSED_WEEK),
+        ] {
+            let bytes = frame.settle(1, &listed, week);
+            let more_classes = LISTED_CLASSES - BASE_CLASSES;
+            assert_eq!(
+                (kind(bytes), bytes.len()),
+                (expected, base + more_classes * size_of::<i64>())
+            );
+            let bytes = frame.settle(2, &searched, week).to_vec();
+            assert_eq!(kind(&bytes), SETTLE_PAIRS);
+            assert_eq!(
+                read(&mut bytes.as_slice()),
+                NextRecord::Record(2, Record::Settle(searched.clone(), week))
+            );
+        }
     }
 
     #[test]

@@ -240,7 +240,7 @@ const SETTLE: &str = "SELECT charged, resolved, available
 const SETTLE_ALL_UNITS: &str = "WITH settled AS MATERIALIZED (SELECT charged, resolved, available
     FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)),
     noted AS MATERIALIZED (SELECT note_made($1, ARRAY[$2]::BYTEA[], ARRAY[$18]::BIGINT[], ARRAY[$19]::BIGINT[],
-        ARRAY[$20]::BIGINT[], ARRAY[$21]::BIGINT[]) FROM settled WHERE resolved)
+        ARRAY[$20]::BIGINT[], ARRAY[$21]::BIGINT[], ARRAY[$22]::BIGINT[]) FROM settled WHERE resolved)
     SELECT charged, resolved, available FROM settled, (SELECT count(*) FROM noted) AS once";
 
 /// Reads the outcome of a settlement.

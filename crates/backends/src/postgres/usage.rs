@@ -103,7 +103,8 @@ macro_rules! sums {
         LEAST(sum(image), 9223372036854775807)::bigint AS image,
         LEAST(sum(video), 9223372036854775807)::bigint AS video,
         LEAST(sum(audio), 9223372036854775807)::bigint AS audio,
-        LEAST(sum(characters), 9223372036854775807)::bigint AS characters"
+        LEAST(sum(characters), 9223372036854775807)::bigint AS characters,
+        LEAST(sum(searches), 9223372036854775807)::bigint AS searches"
     };
 }
 

@@ -314,7 +314,7 @@ impl Kind<'_> {
 }
 
 /// Units that most calls do not use.
-pub(super) const RARE_UNITS: [Unit; 8] = [
+pub(super) const RARE_UNITS: [Unit; 9] = [
     Unit::CacheWrite,
     Unit::InputAudio,
     Unit::OutputAudio,
@@ -323,6 +323,7 @@ pub(super) const RARE_UNITS: [Unit; 8] = [
     Unit::Video,
     Unit::Audio,
     Unit::Character,
+    Unit::Search,
 ];
 /// All other units, in the column order of the statements.
 pub(super) const USUAL: [Unit; 4] = [Unit::Input, Unit::CacheRead, Unit::Output, Unit::Reasoning];

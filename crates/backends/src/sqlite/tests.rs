@@ -240,7 +240,7 @@ fn append_only_rows_cannot_be_changed() {
         for statement in [
             "INSERT INTO transfer VALUES (x'01', x'02', 0, 'grant', 'cash', 'credits', 5, 0, NULL, NULL, NULL, NULL)",
             "INSERT INTO usage_row VALUES (x'01', x'02', NULL, x'02', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'ok', \
-             0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL)",
+             0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL, 0)",
             "INSERT INTO subscription_event VALUES (x'01', 0, 'created', 'active', 0, 0)",
             "INSERT INTO price_version VALUES (1, 'm', '{}', 0)",
             "INSERT INTO price_change VALUES (x'01', 'm', 1, 0, 'cli')",

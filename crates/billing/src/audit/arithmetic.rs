@@ -151,7 +151,7 @@ fn base_of(class: Unit) -> Option<Unit> {
             Some(Unit::Input)
         }
         Unit::Output | Unit::Reasoning | Unit::OutputAudio => Some(Unit::Output),
-        Unit::Image | Unit::Video | Unit::Audio | Unit::Character => None,
+        Unit::Image | Unit::Video | Unit::Audio | Unit::Character | Unit::Search => None,
     }
 }
 

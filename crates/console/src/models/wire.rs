@@ -150,6 +150,7 @@ impl From<&Model> for ModelRecord {
                     false => vec!["/v1/audio/transcriptions"],
                 },
                 ModelKind::Decision => vec!["/v1/decisions"],
+                ModelKind::Research => vec!["/v1/research"],
             },
             structured_output: match model.claimed_structured_output() {
                 StructuredOutput::JsonSchema => "json_schema",

@@ -81,9 +81,12 @@ pub(super) async fn account_usage(
     })
 }
 
-/// Returns the record of a usage row. Only rows of compositions have parts to load.
+/// Endpoint of research, whose usage rows have parts.
+const RESEARCH: &str = "/v1/research";
+
+/// Returns the record of a usage row. Only rows of compositions and of research have parts to load.
 pub(crate) async fn record(usage: &dyn UsageStore, row: &UsageRow) -> Result<UsageRecord, Error> {
-    if row.price_version != composition_version() {
+    if row.price_version != composition_version() && &*row.endpoint != RESEARCH {
         return Ok(UsageRecord::of(row, &[]));
     }
     let parts = usage.parts(row.account, row.id).await;

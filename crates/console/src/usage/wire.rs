@@ -306,6 +306,8 @@ pub struct UsageClasses {
     pub audio_microseconds: u64,
     /// Characters of text that were converted to speech.
     pub characters: u64,
+    /// Queries to search backends.
+    pub searches: u64,
 }
 
 /// Number, cost and usage of several usage rows together.
@@ -354,6 +356,7 @@ impl From<&Usage> for UsageClasses {
             video_microseconds: usage.get(Unit::Video),
             audio_microseconds: usage.get(Unit::Audio),
             characters: usage.get(Unit::Character),
+            searches: usage.searches(),
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) enum Answer {
     /// The complete JSON body.
     Whole(Bytes),
     /// Chunks of a stream.
-    Stream(Events),
+    Stream(Box<Events>),
 }
 
 /// Executes a request for this model. With a framing the response is streamed.
@@ -63,13 +63,13 @@ pub(super) async fn create(
             )?;
             Ok(Answer::Whole(bytes))
         }
-        Delivered::Stream(chunks) => Ok(Answer::Stream(Events::new(
+        Delivered::Stream(chunks) => Ok(Answer::Stream(Box::new(Events::new(
             chunks,
             &public_model,
             show_reasoning,
             framing.unwrap_or(Framing::Events),
             ctx.clone(),
-        ))),
+        )))),
     }
 }
 

@@ -32,6 +32,7 @@ pub(super) enum Endpoint {
     /// Gemini's `embedContent` for this model.
     EmbedContent(String),
     BatchEmbedContents(String),
+    Research,
     Media(MediaEndpoint),
 }
 
@@ -45,6 +46,7 @@ impl Endpoint {
             "/v1/responses" => Endpoint::Responses,
             "/v1/embeddings" => Endpoint::Embeddings,
             "/v1/decisions" | "/v1/systemone" | "/v1beta/decisions" => Endpoint::Decisions,
+            "/v1/research" | "/v1/deep-research" => Endpoint::Research,
             "/v1/images/generations" => Endpoint::Media(MediaEndpoint::ImageGenerations),
             "/v1/videos/generations" => Endpoint::Media(MediaEndpoint::VideoGenerations),
             "/v1/videos" => Endpoint::Media(MediaEndpoint::Videos),
@@ -122,8 +124,8 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
 }
 
 fn no_endpoint() -> Error {
-    let message = "'endpoint' must be the path of an endpoint for text generation, embeddings, decisions, images, \
-                   videos or speech, such as '/v1/chat/completions', '/v1/images/generations' or \
+    let message = "'endpoint' must be the path of an endpoint for text generation, embeddings, decisions, research, \
+                   images, videos or speech, such as '/v1/chat/completions', '/v1/images/generations' or \
                    '/v1/models/sim/chat:generateContent'.";
     Error::new(ErrorCode::InvalidParameter, message).with_param("endpoint")
 }

@@ -16,7 +16,9 @@ use super::read::{self, Endpoint};
 use super::wire::Quote;
 use crate::counting::{Counted, Counting};
 use crate::{Inference, admission, conversion, counting};
-use crate::{chat_completions, completions, decisions, embeddings, generate_content, messages, responses};
+use crate::{
+    chat_completions, completions, decisions, embeddings, generate_content, messages, research, responses,
+};
 
 /// The caller and the parsed headers of a quote request.
 pub(super) struct QuoteRequest<'a> {
@@ -86,6 +88,17 @@ impl QuoteRequest<'_> {
                 let prepared =
                     generate_content::embed::prepare_batch_embed(pipeline, ctx, caller, model, &body)?;
                 return of_embeddings(pipeline, ctx, path, prepared.routed, prepared.request).await;
+            }
+            Endpoint::Research => {
+                let submission = research::service::Submission {
+                    research: &inference.research,
+                    ctx,
+                    caller,
+                    origin,
+                    body,
+                };
+                let quote = research::service::quote(submission).await?;
+                return Ok(Quote::of_media(path, quote));
             }
             Endpoint::Media(endpoint) => {
                 let request = MediaRequest {

@@ -72,16 +72,17 @@ pub struct QuoteItem {
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     /// Class of usage, as in the prices of models: `input` and `output` (tokens), `image`, `video`,
-    /// `character`.
+    /// `character`, `search`.
     #[schema(value_type = String)]
     class: &'static str,
     /// Maximum number of tokens of this class; 0 for classes that do not count tokens.
     tokens: u64,
-    /// Maximum quantity of this class: tokens, standard images, seconds of standard video, or
-    /// characters. An image at twice the price counts as two.
+    /// Maximum quantity of this class: tokens, standard images, seconds of standard video,
+    /// characters, or queries. An image at twice the price counts as two.
     #[schema(value_type = f64)]
     quantity: Number,
-    /// Maximum applicable price in credits: per million tokens or characters, per image or second.
+    /// Maximum applicable price in credits: per million tokens or characters, per image, second or
+    /// query.
     price: String,
     /// Cost of this class in credits, rounded up.
     cost: String,

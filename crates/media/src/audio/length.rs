@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tollgate_edge::members::invalid;
 use tollgate_media_tools::{Error as Fault, Probe, ProbeLimits, Program, Scratch, Tools};
 use tollgate_types::{Error, RequestId};
-
-use crate::read::invalid;
 
 /// Maximum duration of a recording: 24 hours.
 const MAX_DURATION: Duration = Duration::from_secs(24 * 3_600);

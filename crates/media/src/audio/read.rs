@@ -3,10 +3,9 @@
 use bytes::Bytes;
 use serde_json::Value;
 use tollgate_edge::FormField;
+use tollgate_edge::members::{Members, invalid, text};
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::{AudioFormat, Timestamps, TranscriptFormat};
-
-use crate::read::{Members, invalid, text};
 
 /// Maximum length of `input` and of `instructions`, in characters.
 const MAX_INPUT_CHARS: usize = 4_096;

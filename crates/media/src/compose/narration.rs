@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tollgate_billing::Demand;
+use tollgate_edge::members::invalid;
 use tollgate_jobs::Work;
 use tollgate_media_tools::timing::spread;
 use tollgate_media_tools::{Scratch, SpeechFormat, SpeechSpec, Tools, Word};
@@ -24,7 +25,6 @@ use super::service::ENDPOINT;
 use super::storyboard::{Storyboard, Voice};
 use crate::audio::narration_demand;
 use crate::generation::is_passing;
-use crate::read::invalid;
 use crate::storage::{Facts, INPUT_RETENTION};
 
 /// Age of the job up to which temporary errors of a model are retried.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use tollgate_edge::members::{Members, invalid, nested};
 use tollgate_media_tools::{CaptionPosition, CaptionStyle, Mood, Motion, Transition};
 use tollgate_types::{Error, ErrorCode};
 
@@ -11,7 +12,6 @@ use super::storyboard::{
     Captions, DUCK_DB, INLINE, MAX_NARRATION_CHARS, MAX_SCENES, Music, RATIOS, STEPS, Scene, Storyboard,
     Visual, Voice,
 };
-use crate::read::{Members, invalid, nested};
 
 /// Maximum length of `topic`, in characters.
 const MAX_TOPIC_CHARS: usize = 2_000;

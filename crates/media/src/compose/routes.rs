@@ -2,17 +2,19 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
 use tollgate_edge::body::MEDIA_BODY;
 use tollgate_edge::context::Context;
-use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JsonBody, Origin, WorkCaller};
+use tollgate_edge::job_reference::accepted;
+use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JobReference, JsonBody, Origin, WorkCaller};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::service;
 use super::wire::{ComposeVideo, RecipeList};
 use crate::MediaState;
-use crate::jobs::{JobReference, accepted};
+use crate::jobs::POLL_SECONDS;
 use crate::submission::Submission;
 
 /// Returns the router of the composition endpoints.
@@ -57,5 +59,6 @@ async fn compose_video(
         origin,
         body,
     };
-    Ok(accepted(&service::compose(submission).await?))
+    let reference = service::compose(submission).await?;
+    Ok(accepted(&reference, StatusCode::OK, POLL_SECONDS))
 }

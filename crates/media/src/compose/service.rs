@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tollgate_billing::{FixedTerms, Hold, HoldRequest, ItemizedQuote};
 use tollgate_catalog::composition_version;
+use tollgate_edge::JobReference;
+use tollgate_edge::members::invalid;
 use tollgate_storage::{Media, NewJob};
 use tollgate_types::{Credits, Error, ErrorCode, JobId, JobStatus};
 
@@ -21,8 +23,6 @@ use super::wire::{RecipeList, RecipeRecord};
 use crate::MediaState;
 use crate::input::FoundInput;
 use crate::job_payload::{self, Head};
-use crate::jobs::JobReference;
-use crate::read::invalid;
 use crate::submission::Submission;
 
 pub(super) const ENDPOINT: &str = "/v1/videos/compose";

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tollgate_billing::{Demand, Step, StepItem, quote};
 use tollgate_catalog::{Model, ModelKind};
+use tollgate_edge::members::invalid;
 use tollgate_pipeline::Routed;
 use tollgate_storage::UsagePart;
 use tollgate_types::{Credits, Error, PriceVersion, Prices, Usage};
@@ -17,7 +18,6 @@ use super::storyboard::{Scene, Storyboard};
 use crate::audio::narration_demand;
 use crate::images;
 use crate::job_payload::{agreed, listed};
-use crate::read::invalid;
 use crate::submission::Submission;
 use crate::videos;
 

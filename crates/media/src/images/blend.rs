@@ -4,7 +4,7 @@ use tollgate_catalog::{MediaEntry, Template};
 use tollgate_upstream::ImageFormat;
 
 use super::read::Request;
-use crate::read::fill;
+use crate::defaults::fill;
 
 /// Subject in the template's prompt if the request has an image and no prompt.
 const DEFAULT_SUBJECT: &str = "the subject of the given image, unchanged";

@@ -7,11 +7,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use tollgate_edge::FormField;
 use tollgate_edge::body::MEDIA_BODY;
+use tollgate_edge::members::{Members, invalid};
 use tollgate_media_tools::Encoding;
 use tollgate_types::{Error, ErrorCode};
 
 use super::read::{self, MAX_INPUTS, Request};
-use crate::read::{Members, invalid};
 
 /// Maximum size of a form, in bytes: the limit of a JSON request.
 pub(super) const MAX_FORM_BYTES: usize = MEDIA_BODY;

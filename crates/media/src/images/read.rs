@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use tollgate_edge::members::{Members, invalid, text};
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::ImageFormat;
 
-use crate::read::{Members, invalid, text};
 use crate::sizes::SizeParams;
 
 /// Maximum number of images that one request generates (contract, Limits).
@@ -109,7 +109,7 @@ fn num_images(members: &mut Members) -> Result<Option<u32>, Error> {
     let Some((name, value)) = members.either("num_images", "n")? else {
         return Ok(None);
     };
-    let number = crate::read::number(name, &value, 1, MAX_IMAGES)?;
+    let number = tollgate_edge::members::number(name, &value, 1, MAX_IMAGES)?;
     Ok(u32::try_from(number).ok())
 }
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tollgate_edge::body::MEDIA_BODY;
 use tollgate_edge::context::Context;
+use tollgate_edge::job_reference::{accepted, prefer_wait, preference_applied};
 use tollgate_edge::{ApiError, ErrorBody, FormBody, JsonBody, Origin, WorkCaller};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -16,7 +17,7 @@ use super::form::MAX_FORM_BYTES;
 use super::service::{self, Answer, SYNC_TIMEOUT};
 use super::wire::{EditImages, GenerateImages, ImagesOrJob, VaryImage};
 use crate::MediaState;
-use crate::jobs::{accepted, prefer_wait, preference_applied};
+use crate::jobs::POLL_SECONDS;
 use crate::submission::Submission;
 
 /// Returns the router of the image endpoints.
@@ -108,7 +109,7 @@ async fn vary_image(
 fn response(answer: Answer, prefer: Option<Duration>) -> Response {
     let mut response = match answer {
         Answer::Completed(images) => Json(images).into_response(),
-        Answer::Accepted(reference) => accepted(&reference),
+        Answer::Accepted(reference) => accepted(&reference, StatusCode::OK, POLL_SECONDS),
     };
     if let Some(wait) = prefer {
         preference_applied(&mut response, wait);

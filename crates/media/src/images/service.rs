@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tollgate_billing::{Demand, ItemizedQuote};
 use tollgate_catalog::{Factor, Model, ModelKind, Template};
-use tollgate_edge::{FormField, RequestContext};
+use tollgate_edge::members::beyond;
+use tollgate_edge::{FormField, JobReference, RequestContext};
 use tollgate_pipeline::{CallRequest, Routed};
 use tollgate_storage::{Job, Media};
 use tollgate_types::{Error, ErrorCode, JobId, JobStatus, Unit, Usage};
@@ -21,8 +22,7 @@ use crate::MediaState;
 use crate::generation::Acceptance;
 use crate::input::FoundInput;
 use crate::job_payload::JobPayload;
-use crate::jobs::{JobReference, unavailable};
-use crate::read::beyond;
+use crate::jobs::unavailable;
 use crate::sizes::{SizeDefaults, SizeParams, nearest_ratio};
 use crate::submission::Submission;
 
@@ -377,7 +377,7 @@ fn check_mask(found: &[FoundInput], has_mask: bool) -> Result<(), Error> {
     };
     let size = |found: &FoundInput| (found.facts.width, found.facts.height);
     match found.first() {
-        Some(image) if size(image) != size(mask) => Err(crate::read::invalid(
+        Some(image) if size(image) != size(mask) => Err(tollgate_edge::members::invalid(
             "mask",
             "must have the width and height of the image in 'image'",
         )),

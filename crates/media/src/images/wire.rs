@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tollgate_edge::JobReference;
 use utoipa::ToSchema;
-
-use crate::jobs::JobReference;
 
 /// A request to generate, edit, inpaint or vary images.
 #[derive(Serialize, ToSchema)]

@@ -3,10 +3,12 @@
 mod records;
 mod routes;
 mod service;
+mod views;
 mod wire;
 
 pub use records::Records;
 pub(crate) use records::unavailable;
+pub(crate) use routes::POLL_SECONDS;
 pub use routes::routes;
-pub(crate) use routes::{accepted, prefer_wait, preference_applied};
-pub use wire::{JobRecord, JobReference};
+pub use views::views;
+pub use wire::JobRecord;

@@ -1,10 +1,8 @@
-//! HTTP handlers of the job endpoints, and the responses of other endpoints that accept jobs.
-
-use std::time::Duration;
+//! HTTP handlers of the job endpoints.
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::header::{HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use axum::http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
 use tollgate_edge::{ApiError, ControlCaller, ErrorBody, Origin, Query, sse};
 use tollgate_types::{Error, ErrorCode};
@@ -12,13 +10,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::service;
-use super::wire::{JobList, JobRecord, JobReference, ListQuery, WaitQuery};
+use super::wire::{JobList, JobRecord, ListQuery, WaitQuery};
 use crate::MediaState;
 
-const PREFER: HeaderName = HeaderName::from_static("prefer");
-const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
-/// Value of the header `retry-after` for jobs that have not ended, in seconds.
-const FIRST_POLL_SECONDS: HeaderValue = HeaderValue::from_static("2");
+/// Delay before the next poll of a media job, in seconds.
+pub(crate) const POLL_SECONDS: u16 = 2;
 
 /// Returns the router of the job endpoints.
 pub fn routes() -> OpenApiRouter<MediaState> {
@@ -126,78 +122,14 @@ async fn cancel_job(
     Ok(polled(record))
 }
 
-/// Returns status 200 with the job reference and the headers `location` and `retry-after` (choices,
-/// J1).
-pub(crate) fn accepted(reference: &JobReference) -> Response {
-    let mut response = Json(reference).into_response();
-    let headers = response.headers_mut();
-    if let Ok(location) = HeaderValue::try_from(&reference.poll_url) {
-        headers.insert(LOCATION, location);
-    }
-    headers.insert(RETRY_AFTER, FIRST_POLL_SECONDS);
-    response
-}
-
-/// Adds the header `preference-applied` with the maximum wait (RFC 7240, section 3).
-pub(crate) fn preference_applied(response: &mut Response, wait: Duration) {
-    if let Ok(applied) = HeaderValue::try_from(format!("wait={}", wait.as_secs())) {
-        response.headers_mut().insert(PREFERENCE_APPLIED, applied);
-    }
-}
-
 /// Returns the response with a job record. Adds the header `retry-after` if the job has not ended.
 fn polled(record: JobRecord) -> Response {
     let continues = record.completed_at.is_none();
     let mut response = Json(record).into_response();
     if continues {
-        response.headers_mut().insert(RETRY_AFTER, FIRST_POLL_SECONDS);
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(POLL_SECONDS));
     }
     response
-}
-
-/// Parses the header `prefer: wait=SECONDS` (RFC 7240). The wait is limited to `max`, and `wait`
-/// without a value means `max`. Malformed values are ignored. Returns `None` if no valid `wait`
-/// exists.
-pub(crate) fn prefer_wait(headers: &HeaderMap, max: Duration) -> Option<Duration> {
-    let values = headers
-        .get_all(PREFER)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
-    let mut preferences = values.flat_map(|value| value.split([',', ';']));
-    let seconds = preferences.find_map(|preference| {
-        let (name, value) = preference.split_once('=').unwrap_or((preference, ""));
-        match name.trim().eq_ignore_ascii_case("wait") {
-            true if value.is_empty() => Some(max.as_secs()),
-            true => value.trim().trim_matches('"').parse::<u64>().ok(),
-            false => None,
-        }
-    });
-    seconds.map(|seconds| Duration::from_secs(seconds).min(max))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn preferences_are_read_and_bounded() {
-        let max = Duration::from_secs(240);
-        for (value, expected) in [
-            ("wait=10", Some(10)),
-            ("respond-async, wait=10", Some(10)),
-            ("Wait = \"7\"", Some(7)),
-            ("wait", Some(240)),
-            ("wait=9999", Some(240)),
-            ("wait=soon", None),
-            ("respond-async", None),
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(PREFER, HeaderValue::from_static(value));
-            assert_eq!(
-                prefer_wait(&headers, max),
-                expected.map(Duration::from_secs),
-                "{value}"
-            );
-        }
-    }
 }

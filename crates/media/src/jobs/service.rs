@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tollgate_accounts::Caller;
 use tollgate_edge::sse;
 use tollgate_storage::{Job, JobCancel, JobEvent, JobFilter, StorageErrorKind};
-use tollgate_types::{AccountId, Clock, Error, ErrorCode, JobId};
+use tollgate_types::{Clock, Error, ErrorCode, JobId};
 
 use super::records::unavailable;
 use super::wire::{JobList, JobRecord};
@@ -84,13 +84,12 @@ pub(super) async fn events(
 ) -> Result<impl Stream<Item = Bytes> + Send + use<>, Error> {
     let (id, account) = (parse(id)?, caller.account_id());
     let found = state.jobs.get(account, id).await;
-    found
+    let job = found
         .map_err(|error| unavailable(&error))?
         .ok_or_else(|| unknown(id))?;
     let follow = JobSubscriber {
         state: state.clone(),
-        account,
-        id,
+        job,
         after,
         ready: Vec::new().into_iter(),
         has_ended: false,
@@ -101,8 +100,7 @@ pub(super) async fn events(
 /// State of one event stream.
 struct JobSubscriber {
     state: MediaState,
-    account: AccountId,
-    id: JobId,
+    job: Job,
     after: u64,
     ready: std::vec::IntoIter<JobEvent>,
     has_ended: bool,
@@ -113,12 +111,16 @@ impl JobSubscriber {
         loop {
             if let Some(event) = self.ready.next() {
                 self.after = event.sequence;
-                return Some((written(self.id, &event), self));
+                let more = match self.state.records.views.of(&self.job) {
+                    Some(view) => view.event(&self.job, &event),
+                    None => serde_json::from_slice(&event.body).unwrap_or_default(),
+                };
+                return Some((written(self.job.terms.id, &event, more), self));
             }
             let read = self
                 .state
                 .jobs
-                .events(self.account, self.id, self.after, PAGE_SIZE)
+                .events(self.job.account, self.job.terms.id, self.after, PAGE_SIZE)
                 .await;
             let events = read.ok()?;
             if !events.is_empty() {
@@ -143,7 +145,7 @@ impl JobSubscriber {
         let after = Some(self.after);
         self.state
             .jobs
-            .wait(self.account, self.id, after, PING_INTERVAL)
+            .wait(self.job.account, self.job.terms.id, after, PING_INTERVAL)
             .await
             .ok()?
     }
@@ -151,8 +153,7 @@ impl JobSubscriber {
 
 /// Serializes a job event as a server-sent event. The id is the sequence number; a client sends it
 /// as `Last-Event-ID` to resume after a lost connection.
-fn written(id: JobId, event: &JobEvent) -> Bytes {
-    let more: Value = serde_json::from_slice(&event.body).unwrap_or_default();
+fn written(id: JobId, event: &JobEvent, more: Value) -> Bytes {
     let mut data = json!({
         "type": &*event.kind,
         "sequence": event.sequence,

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tollgate_edge::JobReference;
 use tollgate_edge::error::ErrorObject;
-use tollgate_storage::{Job, JobFilter};
+use tollgate_storage::JobFilter;
 use tollgate_types::{Error, ErrorCode, JobStatus};
 use utoipa::{IntoParams, ToSchema};
 
@@ -15,25 +16,6 @@ const DEFAULT_LIMIT: u32 = 20;
 const MAX_LIMIT: u32 = 100;
 /// Maximum value of `wait`, in seconds.
 const MAX_WAIT_SECONDS: u64 = 60;
-
-/// Reference to an accepted job.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct JobReference {
-    /// Id of the job, as used in `GET /v1/jobs/{job_id}`.
-    pub job_id: String,
-    /// Always `job`.
-    #[schema(value_type = String)]
-    pub object: &'static str,
-    /// Type of the job, such as `image.generation`.
-    pub r#type: String,
-    /// Status of the job: `queued`, `in_progress`, `completed`, `failed`, `cancelled` or `expired`.
-    #[schema(value_type = String)]
-    pub status: &'static str,
-    /// URL to poll for the job's status and result.
-    pub poll_url: String,
-    /// Acceptance time of the job, RFC 3339 in UTC.
-    pub created_at: String,
-}
 
 /// A job with its status, progress and result.
 #[derive(Debug, Serialize, ToSchema)]
@@ -157,30 +139,5 @@ impl WaitQuery {
             return Err(invalid("wait", "'wait' must be 0 to 60 seconds."));
         }
         Ok(std::time::Duration::from_secs(seconds))
-    }
-}
-
-impl JobReference {
-    /// Returns the reference of a stored job, with URLs below the base URL `origin`.
-    pub fn of(origin: &str, job: &Job) -> Self {
-        Self::new(origin, job.terms.id, &job.terms.kind, job.status, job.created_at)
-    }
-
-    /// Returns a job reference, with URLs below the base URL `origin`.
-    pub fn new(
-        origin: &str,
-        id: tollgate_types::JobId,
-        kind: &str,
-        status: JobStatus,
-        created_at: tollgate_types::Timestamp,
-    ) -> Self {
-        Self {
-            job_id: id.to_string(),
-            object: "job",
-            r#type: kind.to_owned(),
-            status: status.as_str(),
-            poll_url: format!("{origin}/v1/jobs/{id}"),
-            created_at: created_at.to_rfc3339(),
-        }
     }
 }

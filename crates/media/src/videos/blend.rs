@@ -7,7 +7,7 @@ use tollgate_catalog::{MediaEntry, Template};
 use super::generator::Task;
 use super::read::Request;
 use super::service::pixels;
-use crate::read::fill;
+use crate::defaults::fill;
 
 /// Subject in the template's prompt if the request has input media and no prompt.
 const DEFAULT_SUBJECT: &str = "the content of the given image or video, unchanged";

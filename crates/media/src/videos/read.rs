@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
+use tollgate_edge::members::{Members, invalid, text};
 use tollgate_types::{Error, ErrorCode};
 
-use crate::read::{Members, invalid, text};
 use crate::sizes::SizeParams;
 
 /// Maximum number of input images of one request.
@@ -119,7 +119,7 @@ fn duration(members: &mut Members) -> Result<Option<Duration>, Error> {
             .map_or(value.clone(), Value::from),
         _ => value,
     };
-    let seconds = crate::read::number(name, &number, 1, MAX_DURATION_SECONDS)?;
+    let seconds = tollgate_edge::members::number(name, &number, 1, MAX_DURATION_SECONDS)?;
     Ok(Some(Duration::from_secs(seconds)))
 }
 

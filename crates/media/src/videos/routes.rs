@@ -1,17 +1,19 @@
 //! HTTP handler of video generations.
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
 use tollgate_edge::body::MEDIA_BODY;
 use tollgate_edge::context::Context;
-use tollgate_edge::{ApiError, ErrorBody, JsonBody, Origin, WorkCaller};
+use tollgate_edge::job_reference::accepted;
+use tollgate_edge::{ApiError, ErrorBody, JobReference, JsonBody, Origin, WorkCaller};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::service;
 use super::wire::GenerateVideo;
 use crate::MediaState;
-use crate::jobs::{JobReference, accepted};
+use crate::jobs::POLL_SECONDS;
 use crate::submission::Submission;
 
 /// Returns the router of video generations.
@@ -42,5 +44,6 @@ async fn generate_video(
         origin,
         body,
     };
-    Ok(accepted(&service::create(submission).await?))
+    let reference = service::create(submission).await?;
+    Ok(accepted(&reference, StatusCode::OK, POLL_SECONDS))
 }

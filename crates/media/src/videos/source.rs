@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tollgate_edge::members::invalid;
 use tollgate_pipeline::media::fetch_error;
 use tollgate_types::{AccountId, Error, ErrorCode, JobStatus, MediaId};
 use tollgate_upstream::{FetchError, FetchRequest, MediaKind, Source};
@@ -11,7 +12,6 @@ use super::read::ExtendRef;
 use crate::input::{Finder, FoundInput, INPUT_FILE, VIDEO_TYPES, probe_input, unreadable};
 use crate::job_payload::{self, Outcome};
 use crate::jobs::unavailable;
-use crate::read::invalid;
 use crate::storage::Facts;
 use crate::{MediaState, compose, images, videos};
 

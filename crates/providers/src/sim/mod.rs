@@ -10,6 +10,7 @@ mod grammar;
 mod images;
 mod logprobs;
 mod pattern;
+mod research;
 mod schema;
 mod speech;
 mod stream;
@@ -30,8 +31,8 @@ use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Clock, ErrorCode, Format};
 use tollgate_upstream::{
     CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, ListedModel, MediaProvider,
-    Payload, Provider, SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply, TranscribeProvider,
-    UpstreamError, VideoCall,
+    Payload, Provider, ResearchProvider, SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply,
+    TranscribeProvider, UpstreamError, VideoCall,
 };
 
 use answer::Answer;
@@ -227,6 +228,10 @@ impl Provider for Simulator {
     }
 
     fn transcriptions(&self) -> Option<&dyn TranscribeProvider> {
+        Some(self)
+    }
+
+    fn research(&self) -> Option<&dyn ResearchProvider> {
         Some(self)
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,8 @@ pub struct FileConfig {
     pub media: MediaSection,
     /// Rules for fetching caller-supplied URLs.
     pub egress: EgressSection,
+    /// Document collections of research, by name.
+    pub corpora: BTreeMap<String, CorpusSection>,
     /// The console of members and operators.
     pub console: ConsoleSection,
     /// Timeouts, in milliseconds.
@@ -56,6 +59,16 @@ pub struct FileConfig {
     pub jobs: JobsSection,
     /// Content policy for requests and responses.
     pub policy: PolicySection,
+}
+
+/// `[corpora.NAME]`: a folder of documents that research models search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CorpusSection {
+    /// Folder with Markdown, text and JSON files.
+    pub path: PathBuf,
+    /// URL before the relative paths of documents. Default: `corpus://NAME/`.
+    pub url_prefix: Option<String>,
 }
 
 /// `[server]`: listeners and HTTP settings.

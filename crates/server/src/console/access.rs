@@ -69,6 +69,8 @@ const TABLE: &[(Method, &str, MemberPermission)] = &[
     (Method::POST, "/v1/moderations", Use),
     (Method::GET, "/v1/playground/conversations", Use),
     (Method::GET, "/v1/playground/conversations/{id}", Use),
+    (Method::POST, "/v1/research", Use),
+    (Method::GET, "/v1/research/{job_id}/sources/{source_id}", Use),
     (Method::POST, "/v1/quote", Use),
     (Method::POST, "/v1/responses", Use),
     (Method::POST, "/v1/responses/compact", Use),

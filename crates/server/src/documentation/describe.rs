@@ -38,6 +38,10 @@ pub(super) const BODIES: &[(&str, &str)] = &[
         r#"{"endpoint": "/v1/chat/completions", "request": {"model": "sim/chat", "messages": [{"role": "user", "content": "Say hello."}]}}"#,
     ),
     (
+        "create_research",
+        r#"{"model": "sim/research", "query": "How many passengers did Orsel Lines carry in 2019?", "reasoning_effort": "minimal"}"#,
+    ),
+    (
         "generate_images",
         r#"{"model": "sim/image", "prompt": "A lighthouse at dawn.", "aspect_ratio": "16:9", "num_images": 2}"#,
     ),
@@ -153,6 +157,7 @@ const BOUNDED: &[&str] = &[
     "generate_images",
     "generate_video",
     "compose_video",
+    "create_research",
 ];
 
 /// Responses that have a header.

@@ -342,6 +342,11 @@ fn examples_are_valid_requests() {
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["mode"].is_string() && body["topic"].is_string(), "{body}");
             }
+            "create_research" => {
+                // The tests of the API crate check the content; this test checks the shape.
+                let body: serde_json::Value = serde_json::from_str(body).unwrap();
+                assert!(body["model"].is_string() && body["query"].is_string(), "{body}");
+            }
             "create_decisions" => {
                 tollgate_formats::decisions::read(body.as_bytes()).unwrap();
             }

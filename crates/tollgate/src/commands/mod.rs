@@ -8,6 +8,7 @@ mod arguments;
 pub mod batches;
 pub mod check;
 pub mod console;
+pub mod corpus;
 pub mod credits;
 pub mod decisions;
 pub mod export;
@@ -77,6 +78,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Plans(command) => subscriptions::plans(place, command, &printer),
         Command::Subscriptions(command) => subscriptions::subscriptions(place, command, &printer),
         Command::Models(command) => models::models(place, command, &printer),
+        Command::Corpus(command) => corpus::corpus(place, command, &printer),
         Command::Ledger(Ledger::Export(command)) => export::export(place, &command, Kind::Transfers),
         Command::Ledger(Ledger::Audit(scope)) => ledger::audit(place, scope, &printer),
         Command::Ledger(Ledger::Receipt(command)) => ledger::receipt(place, command, &printer),

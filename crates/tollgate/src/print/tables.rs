@@ -7,6 +7,7 @@ use tollgate_operations::view::{
     AccountView, BalanceView, ChargeView, CheckView, EventView, KeyView, LotView, ModelView, PlanView,
     RefundView, StatementView, SubscriptionView, WithdrawalView,
 };
+use tollgate_server::corpora::CorpusState;
 use tollgate_server::doctor::{Finding, State};
 use tollgate_server::moving::MoveView;
 use tollgate_types::{AccountId, Credits};
@@ -375,12 +376,30 @@ pub fn subscriptions(found: &[SubscriptionView]) -> String {
     )
 }
 
+/// Formats corpora, one line each.
+pub fn corpora(states: &[CorpusState]) -> String {
+    let row = |state: &CorpusState| {
+        [
+            state.name.clone(),
+            state.documents.to_string(),
+            state.passages.to_string(),
+            state.skipped.to_string(),
+            state.built_at.clone().unwrap_or_else(|| "not built".to_owned()),
+        ]
+    };
+    table(
+        ["NAME", "DOCUMENTS", "PASSAGES", "SKIPPED", "INDEXED AT"],
+        states.iter().map(row),
+    )
+}
+
 /// Price classes of media with the unit of the displayed price.
-const MEDIA_UNITS: [(&str, &str); 4] = [
+const MEDIA_UNITS: [(&str, &str); 5] = [
     ("image", "image"),
     ("video", "second of video"),
     ("audio", "second of audio"),
     ("character", "1M characters"),
+    ("search", "query"),
 ];
 
 /// Formats models, one line each.

@@ -178,7 +178,7 @@ const ROUND: &str = "SELECT leased, available, is_open, may_hold FROM lease_roun
 const ROUND_WITH_NOTES: &str = "WITH round AS MATERIALIZED (SELECT leased, available, is_open, may_hold
     FROM lease_round($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
         $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33)),
-    noted AS MATERIALIZED (SELECT note_made($1, $11, $34, $35, $36, $37), note_members($1, $11, $38) FROM round)
+    noted AS MATERIALIZED (SELECT note_made($1, $11, $34, $35, $36, $37, $38), note_members($1, $11, $39) FROM round)
     SELECT leased, available, is_open, may_hold FROM round, (SELECT count(*) FROM noted) AS once";
 
 /// Returns the id of the database's installation.

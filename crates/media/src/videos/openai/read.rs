@@ -6,9 +6,9 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use tollgate_edge::form::FormField;
+use tollgate_edge::members::{Members, invalid, text};
 use tollgate_types::{Error, ErrorCode};
 
-use crate::read::{Members, invalid, text};
 use crate::videos::read::{Request, request_of};
 
 /// OpenAI's parameter for the image of the first frame.

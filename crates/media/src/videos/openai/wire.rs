@@ -1,10 +1,9 @@
 //! Query parameters and schemas that are compatible with OpenAI's video API.
 
 use serde::{Deserialize, Serialize};
+use tollgate_edge::members::invalid;
 use tollgate_types::{Error, JobId};
 use utoipa::{IntoParams, ToSchema};
-
-use crate::read::invalid;
 
 /// Default number of videos on a page.
 const DEFAULT_LIMIT: u32 = 20;

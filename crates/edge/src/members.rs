@@ -15,14 +15,14 @@ const MAX_SEED: u64 = (1 << 53) - 1;
 
 /// The members of a request that were not read yet, and the names of the members that were looked
 /// up.
-pub(crate) struct Members {
+pub struct Members {
     members: Map<String, Value>,
     known: BTreeSet<&'static str>,
 }
 
 impl Members {
     /// Parses a request body, which must be a JSON object.
-    pub(crate) fn read(body: &[u8]) -> Result<Self, Error> {
+    pub fn read(body: &[u8]) -> Result<Self, Error> {
         let body: Value = serde_json::from_slice(body)
             .map_err(|error| Error::new(ErrorCode::InvalidJson, format!("The body is not JSON: {error}.")))?;
         match body {
@@ -35,7 +35,7 @@ impl Members {
     }
 
     /// Wraps members that were parsed elsewhere, for example from a form.
-    pub(crate) fn of(members: Map<String, Value>) -> Self {
+    pub fn of(members: Map<String, Value>) -> Self {
         Self {
             members,
             known: BTreeSet::new(),
@@ -43,24 +43,24 @@ impl Members {
     }
 
     /// Whether the member exists and is not null.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         self.members.get(name).is_some_and(|value| !value.is_null())
     }
 
     /// Adds or replaces a member.
-    pub(crate) fn put(&mut self, name: &'static str, value: Value) {
+    pub fn put(&mut self, name: &'static str, value: Value) {
         self.members.insert(name.to_owned(), value);
     }
 
     /// Removes and returns a member. Null counts as absent.
-    pub(crate) fn take(&mut self, name: &'static str) -> Option<Value> {
+    pub fn take(&mut self, name: &'static str) -> Option<Value> {
         self.known.insert(name);
         self.members.remove(name).filter(|value| !value.is_null())
     }
 
     /// Removes and returns a member that has an alias, with the name that was used. Returns an
     /// error if both names are present.
-    pub(crate) fn either(
+    pub fn either(
         &mut self,
         name: &'static str,
         alias: &'static str,
@@ -77,12 +77,12 @@ impl Members {
     }
 
     /// Removes and returns a string. Returns an error if it is blank.
-    pub(crate) fn text(&mut self, name: &'static str) -> Result<Option<String>, Error> {
+    pub fn text(&mut self, name: &'static str) -> Result<Option<String>, Error> {
         self.take(name).map(|value| text(name, value)).transpose()
     }
 
     /// Like [`Self::text`], but the string may be empty.
-    pub(crate) fn any_text(&mut self, name: &'static str) -> Result<Option<String>, Error> {
+    pub fn any_text(&mut self, name: &'static str) -> Result<Option<String>, Error> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -92,7 +92,7 @@ impl Members {
 
     /// Removes and returns a prompt. A blank prompt counts as absent. Returns an error if the
     /// prompt has more than [`MAX_PROMPT_CHARS`] characters.
-    pub(crate) fn prompt(&mut self, name: &'static str) -> Result<Option<String>, Error> {
+    pub fn prompt(&mut self, name: &'static str) -> Result<Option<String>, Error> {
         let prompt = self.any_text(name)?.filter(|prompt| !prompt.trim().is_empty());
         match prompt {
             Some(prompt) if prompt.chars().count() > MAX_PROMPT_CHARS => Err(invalid(
@@ -104,12 +104,12 @@ impl Members {
     }
 
     /// Removes and returns the member `seed`, an integer from 0 to [`MAX_SEED`].
-    pub(crate) fn seed(&mut self) -> Result<Option<u64>, Error> {
+    pub fn seed(&mut self) -> Result<Option<u64>, Error> {
         self.number("seed", 0, MAX_SEED)
     }
 
     /// Removes and returns a boolean.
-    pub(crate) fn flag(&mut self, name: &'static str) -> Result<Option<bool>, Error> {
+    pub fn flag(&mut self, name: &'static str) -> Result<Option<bool>, Error> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(flag)),
@@ -118,18 +118,14 @@ impl Members {
     }
 
     /// Removes and returns an integer from `min` to `max`.
-    pub(crate) fn number(&mut self, name: &'static str, min: u64, max: u64) -> Result<Option<u64>, Error> {
+    pub fn number(&mut self, name: &'static str, min: u64, max: u64) -> Result<Option<u64>, Error> {
         self.take(name)
             .map(|value| number(name, &value, min, max))
             .transpose()
     }
 
     /// Removes and returns a number from `min` to `max`.
-    pub(crate) fn decimal(
-        &mut self,
-        name: &'static str,
-        (min, max): (f64, f64),
-    ) -> Result<Option<f64>, Error> {
+    pub fn decimal(&mut self, name: &'static str, (min, max): (f64, f64)) -> Result<Option<f64>, Error> {
         let Some(value) = self.take(name) else {
             return Ok(None);
         };
@@ -140,7 +136,7 @@ impl Members {
 
     /// Removes and returns a string, or a list of 1 to `max` strings, each with its path. Returns
     /// an empty list if the member is absent.
-    pub(crate) fn texts(&mut self, name: &'static str, max: usize) -> Result<Vec<(String, String)>, Error> {
+    pub fn texts(&mut self, name: &'static str, max: usize) -> Result<Vec<(String, String)>, Error> {
         let items = match self.take(name) {
             None => return Ok(Vec::new()),
             Some(Value::Array(items)) => items,
@@ -158,7 +154,7 @@ impl Members {
     }
 
     /// Removes and returns `metadata`, within [`METADATA_LIMITS`].
-    pub(crate) fn metadata(&mut self) -> Result<Option<BTreeMap<String, String>>, Error> {
+    pub fn metadata(&mut self) -> Result<Option<BTreeMap<String, String>>, Error> {
         let (max, name_length, value_length) = METADATA_LIMITS;
         let Some(value) = self.take("metadata") else {
             return Ok(None);
@@ -190,7 +186,7 @@ impl Members {
     }
 
     /// Returns an error if an unknown member is left.
-    pub(crate) fn end(self) -> Result<(), Error> {
+    pub fn end(self) -> Result<(), Error> {
         let Some(unknown) = self.members.keys().next() else {
             return Ok(());
         };
@@ -205,7 +201,7 @@ impl Members {
 }
 
 /// Parses a nested object with `read`. Errors contain the full path, which begins with `path`.
-pub(crate) fn nested<T>(
+pub fn nested<T>(
     path: &str,
     value: Value,
     read: impl FnOnce(&mut Members) -> Result<T, Error>,
@@ -230,29 +226,18 @@ fn below(path: &str, mut error: Error) -> Error {
 }
 
 /// Returns the error for a value that the API does not allow for any model.
-pub(crate) fn invalid(path: &str, what: &str) -> Error {
+pub fn invalid(path: &str, what: &str) -> Error {
     Error::new(ErrorCode::InvalidParameter, format!("'{path}' {what}.")).with_param(path)
 }
 
 /// Returns the error for a value that exceeds the limits of the chosen model.
-pub(crate) fn beyond(path: &str, what: &str) -> Error {
+pub fn beyond(path: &str, what: &str) -> Error {
     let message = format!("'{path}' {what}. GET /v1/models/{{model}} lists the limits of the model.");
     Error::new(ErrorCode::ParameterOutOfRange, message).with_param(path)
 }
 
-/// Sets a missing value to its default, if `is_good` accepts the default value.
-pub(crate) fn fill<T: Clone>(
-    value: &mut Option<T>,
-    default_value: &Option<T>,
-    is_good: impl FnOnce(&T) -> bool,
-) {
-    if value.is_none() {
-        *value = default_value.clone().filter(is_good);
-    }
-}
-
 /// Returns a string value. Returns an error if it is blank.
-pub(crate) fn text(path: &str, value: Value) -> Result<String, Error> {
+pub fn text(path: &str, value: Value) -> Result<String, Error> {
     match value {
         Value::String(text) if !text.trim().is_empty() => Ok(text),
         _ => Err(invalid(path, "must be a non-empty string")),
@@ -260,7 +245,7 @@ pub(crate) fn text(path: &str, value: Value) -> Result<String, Error> {
 }
 
 /// Returns an integer value from `min` to `max`.
-pub(crate) fn number(path: &str, value: &Value, min: u64, max: u64) -> Result<u64, Error> {
+pub fn number(path: &str, value: &Value, min: u64, max: u64) -> Result<u64, Error> {
     let number = value.as_u64().filter(|number| (min..=max).contains(number));
     number.ok_or_else(|| invalid(path, &format!("must be an integer from {min} to {max}")))
 }

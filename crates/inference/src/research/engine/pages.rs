@@ -1,0 +1,302 @@
+//! Reads pages: stores the text of a source, and takes notes from its best passages. A note whose
+//! quote is not in the text is dropped.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use serde_json::json;
+use tollgate_evidence::address::site_matches;
+use tollgate_evidence::bm25::Bm25;
+use tollgate_evidence::injection::is_suspected;
+use tollgate_evidence::passages::passages;
+use tollgate_evidence::quote::{MatchKind, QuoteFinder};
+use tollgate_evidence::simhash::{is_near_duplicate, simhash};
+use tollgate_evidence::text::{CharText, clean};
+use tollgate_storage::{StorageError, StorageErrorKind};
+use tollgate_types::Date;
+use tollgate_upstream::{NoteDraft, SearchBackend, SearchDocument};
+
+use super::super::bounds::{READER_INPUT, Stage};
+use super::super::payload::{Hit, Note, PageRead, Payload, Source};
+use super::super::sources;
+use super::rounds::{Silent, is_within};
+use super::steps::{Call, Called, NOTES_STEP, READ_STEP, ROUND_STEPS};
+use super::{Engine, Findings, MAX_CONCURRENT_CALLS, Stop};
+
+/// Maximum number of passages of a page that are read.
+const MAX_PASSAGES: usize = 8;
+/// Maximum number of notes of a page.
+const MAX_NOTES: u32 = 8;
+/// Flag of a source with passages that address the reader.
+const INJECTION: &str = "injection_suspected";
+
+/// A page to read.
+pub(super) struct Page {
+    pub(super) hit: Hit,
+    pub(super) host: String,
+    pub(super) backend: Arc<dyn SearchBackend>,
+}
+
+/// A source with its text.
+struct ReadPage {
+    source: Source,
+    text: Arc<str>,
+}
+
+/// Whether the filters of the request allow a document. `ignores_date` is set if its date is
+/// checked elsewhere.
+pub(super) fn may_use(payload: &Payload, url: &str, date: Option<Date>, ignores_date: bool) -> bool {
+    let filters = &payload.filters;
+    let matches = |sites: &[String]| sites.iter().any(|site| is_of_site(url, site));
+    let is_site = (filters.include.is_empty() || matches(&filters.include)) && !matches(&filters.exclude);
+    let after = filters.after.max(payload.recent_after);
+    is_site && (ignores_date || is_within(date, (after, filters.before)))
+}
+
+/// Whether a document is of a site. The site of a document of a corpus is `NAME/path`.
+fn is_of_site(url: &str, site: &str) -> bool {
+    match url.split_once("://") {
+        Some(("http" | "https", _)) => site_matches(url, site),
+        Some((_, path)) => path
+            .strip_prefix(site)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
+        None => false,
+    }
+}
+
+impl Engine<'_> {
+    /// Reads pages and takes notes. Returns whether the budget covered a page.
+    pub(super) async fn read(
+        &self,
+        round: u32,
+        pages: Vec<Page>,
+        findings: &mut Findings,
+    ) -> Result<bool, Stop> {
+        let first = findings.pages + 1;
+        let tasks = pages.iter().zip(0..).map(|(page, position): (&Page, u32)| {
+            let number = round * ROUND_STEPS + READ_STEP + position;
+            Box::pin(self.page(number, first + position, page))
+        });
+        let tasks: Vec<_> = tasks.collect();
+        let read: Vec<Option<ReadPage>> = stream::iter(tasks)
+            .buffered(MAX_CONCURRENT_CALLS)
+            .try_collect()
+            .await?;
+        findings.pages += u32::try_from(pages.len()).unwrap_or(u32::MAX);
+        let mut new: Vec<(u32, ReadPage)> = Vec::new();
+        for (page, position) in read.into_iter().zip(0..) {
+            let Some(page) = page else { continue };
+            let hash = page.source.simhash;
+            let old = findings.sources.iter().map(|source| source.simhash);
+            let seen = old.chain(new.iter().map(|(_, page)| page.source.simhash));
+            if !seen.into_iter().any(|other| is_near_duplicate(other, hash)) {
+                new.push((position, page));
+            }
+        }
+        let tasks = new.iter().map(|(position, page)| {
+            let number = round * ROUND_STEPS + NOTES_STEP + position;
+            Box::pin(self.notes(number, page, findings))
+        });
+        let tasks: Vec<_> = tasks.collect();
+        let taken: Vec<Called<Vec<Note>>> = stream::iter(tasks)
+            .buffered(MAX_CONCURRENT_CALLS)
+            .try_collect()
+            .await?;
+        let is_affordable = taken.is_empty() || !taken.iter().all(|one| matches!(one, Called::Unaffordable));
+        for ((_, page), called) in new.into_iter().zip(taken) {
+            match called {
+                Called::Done(notes) => {
+                    findings.notes.extend(notes);
+                    findings.read += 1;
+                }
+                Called::Failed => findings.is_degraded = true,
+                Called::Unaffordable => {}
+            }
+            findings.sources.push(page.source);
+        }
+        Ok(is_affordable)
+    }
+
+    /// Stores the text of a page; `None` if the page was skipped.
+    async fn page(&self, step: u32, number: u32, page: &Page) -> Result<Option<ReadPage>, Stop> {
+        let work = self.work.part(Arc::new(Silent));
+        let progress = |read: &PageRead| match read {
+            PageRead::Stored(source) => self.event("research.source", &super::super::report::source(source)),
+            PageRead::Skipped(reason) => {
+                self.event("research.read", &json!({"url": page.hit.url, "skipped": reason}))
+            }
+        };
+        let mut stored = None;
+        let read = self
+            .local(&work, step, &progress, async {
+                let (read, text) = self.fetch(number, page).await?;
+                stored = text;
+                Ok(read)
+            })
+            .await?;
+        let PageRead::Stored(source) = read else {
+            return Ok(None);
+        };
+        let text = match stored {
+            Some(text) => Some(text),
+            None => sources::text(self.research, self.work.job().account, source.media).await?,
+        };
+        Ok(text.map(|text| ReadPage {
+            source: *source,
+            text: text.into(),
+        }))
+    }
+
+    async fn fetch(&self, number: u32, page: &Page) -> Result<(PageRead, Option<String>), Stop> {
+        let hit = &page.hit;
+        let mut document = match page.backend.read(&self.ctx, &hit.url).await {
+            Ok(Some(document)) => document,
+            Ok(None) => return Ok((PageRead::Skipped("not found".to_owned()), None)),
+            Err(error) => {
+                tracing::warn!(job.id = %self.work.job().terms.id, %error, "a source cannot be read");
+                return Ok((PageRead::Skipped("cannot be read".to_owned()), None));
+            }
+        };
+        if !may_use(self.payload, &document.url, document.date.or(hit.date), false) {
+            return Ok((PageRead::Skipped("excluded by a filter".to_owned()), None));
+        }
+        let text = std::mem::take(&mut document.text);
+        let text = off_the_runtime(move || clean(&text)).await?;
+        if text.trim().is_empty() {
+            return Ok((PageRead::Skipped("has no text".to_owned()), None));
+        }
+        self.store(number, hit, document, text).await
+    }
+
+    async fn store(
+        &self,
+        number: u32,
+        hit: &Hit,
+        document: SearchDocument,
+        text: String,
+    ) -> Result<(PageRead, Option<String>), Stop> {
+        let stored = sources::store(
+            self.research,
+            self.work.job(),
+            number,
+            text,
+            self.payload.accepted_at,
+        );
+        let stored = stored.await?;
+        let title = match document.title.is_empty() {
+            true => hit.title.clone(),
+            false => document.title,
+        };
+        let text: Arc<str> = stored.text.as_str().into();
+        let (is_suspected, simhash) = off_the_runtime(move || {
+            let passages = passages(&text);
+            let is_suspected = passages.iter().any(|passage| is_suspected(&passage.text));
+            (is_suspected, simhash(&text))
+        })
+        .await?;
+        let source = Source {
+            number,
+            kind: "corpus".to_owned(),
+            url: hit.url.clone(),
+            final_url: document.url,
+            title,
+            author: document.author,
+            date: document.date.or(hit.date),
+            retrieved_at: self.research.clock.now(),
+            sha256: stored.sha256,
+            characters: stored.text.chars().count() as u64,
+            simhash,
+            media: stored.media,
+            flags: is_suspected.then(|| INJECTION.to_owned()).into_iter().collect(),
+        };
+        Ok((PageRead::Stored(Box::new(source)), Some(stored.text)))
+    }
+
+    async fn notes(
+        &self,
+        step: u32,
+        page: &ReadPage,
+        findings: &Findings,
+    ) -> Result<Called<Vec<Note>>, Stop> {
+        let source = &page.source;
+        let progress = |notes: &Vec<Note>| {
+            let claims: Vec<&str> = notes.iter().map(|note| &*note.claim).collect();
+            let body = json!({"source_id": super::super::report::source_id(source.number), "notes": claims});
+            self.event("research.read", &body)
+        };
+        let call = Call {
+            number: step,
+            stage: Stage::Read,
+            is_last: false,
+            progress: &progress,
+        };
+        let brief = self.brief(findings);
+        let (text, question) = (page.text.clone(), self.payload.question().to_owned());
+        let parts = brief.parts.to_vec();
+        let best = off_the_runtime(move || best_passages(&text, &question, &parts)).await?;
+        let texts: Vec<&str> = best.iter().map(String::as_str).collect();
+        let text = CharText::new(&page.text);
+        let finder = QuoteFinder::new(&text);
+        let work = self.work.part(Arc::new(Silent));
+        self.call(&work, call, || async {
+            let provider = self.provider();
+            let reply = provider.read(&self.ctx, &brief, &texts, MAX_NOTES).await?;
+            Ok(reply.map(|drafts| {
+                let drafts = drafts.into_iter().take(MAX_NOTES as usize);
+                drafts
+                    .filter_map(|draft| verified(&text, &finder, source.number, draft))
+                    .collect()
+            }))
+        })
+        .await
+    }
+}
+
+/// Runs a computation over a long text on a thread where it may block.
+async fn off_the_runtime<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T, Stop> {
+    let computed = tokio::task::spawn_blocking(compute).await;
+    computed.map_err(|error| {
+        Stop::Storage(StorageError::new(
+            StorageErrorKind::Unavailable,
+            error.to_string(),
+        ))
+    })
+}
+
+/// Returns the best passages of a text for a question, within the input of a reader call. Passages
+/// that address the reader are left out.
+fn best_passages(text: &str, question: &str, parts: &[String]) -> Vec<String> {
+    let passages: Vec<String> = passages(text)
+        .into_iter()
+        .map(|passage| passage.text)
+        .filter(|passage| !is_suspected(passage))
+        .collect();
+    let query = [question, &parts.join(" ")].join(" ");
+    let ranked = Bm25::new(&passages).rank(&query, MAX_PASSAGES);
+    let mut left = READER_INPUT;
+    let best = ranked.into_iter().map_while(|(place, _)| {
+        let passage = passages.get(place)?;
+        left = left.checked_sub(passage.len() as u64)?;
+        Some(passage.clone())
+    });
+    best.collect()
+}
+
+/// Finds the quote of a draft in the text of its source; `None` if it is not there.
+fn verified(text: &CharText<'_>, finder: &QuoteFinder<'_>, source: u32, draft: NoteDraft) -> Option<Note> {
+    let found = finder.find(&draft.quote)?;
+    let quote = text.slice(found.span.start, found.span.end)?;
+    let matched = match found.kind {
+        MatchKind::Exact => "exact",
+        MatchKind::Normalized => "normalized",
+        MatchKind::Fuzzy => "fuzzy",
+    };
+    Some(Note {
+        source,
+        claim: draft.claim,
+        quote: quote.to_owned(),
+        start: found.span.start as u64,
+        end: found.span.end as u64,
+        matched: matched.to_owned(),
+    })
+}

@@ -1,0 +1,253 @@
+//! Executes research jobs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tollgate_accounts::Caller;
+use tollgate_jobs::{Handler, JobOutcome, Work};
+use tollgate_pipeline::{Purse, Routed};
+use tollgate_storage::{Compat, Job, JobEnd, KeyMode, Settlement, StorageError, StorageErrorKind, UsagePart};
+use tollgate_types::usage::Outcome as Ending;
+use tollgate_types::{Credits, Error, ErrorCode, JobStatus, StepState};
+
+use super::bounds::Bounds;
+use super::engine::{CALLS, Engine, Outcome, Stop, spent};
+use super::payload::{Note, PageRead, Payload, StepOutcome};
+use super::{KIND, Research, payload, report};
+use crate::responses::store::unavailable;
+
+/// Header and idle timeout of one call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+/// Delay before the next attempt at a job that cannot start at the moment.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
+
+/// Counter of the statements of reports.
+const CLAIMS: &str = "tollgate_research_claims_total";
+
+/// Handler of research jobs.
+pub struct ResearchHandler(Arc<Research>);
+
+impl ResearchHandler {
+    /// Creates the handler and describes its metrics.
+    pub fn new(research: Arc<Research>) -> Self {
+        metrics::describe_counter!(CALLS, "Calls of research jobs, by stage and outcome");
+        metrics::describe_counter!(CLAIMS, "Statements of research reports, by verification");
+        Self(research)
+    }
+}
+
+/// End of a job without a settlement.
+struct Ended {
+    status: JobStatus,
+    ending: Ending,
+    result: Option<Value>,
+    error: Option<Error>,
+    is_charged: bool,
+}
+
+#[async_trait]
+impl Handler for ResearchHandler {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    async fn run(&self, work: &mut Work) -> tollgate_storage::Result<JobOutcome> {
+        let research = &*self.0;
+        let job = work.job().clone();
+        let payload: Payload = match payload::open(&research.vault, &job, &job.terms.body) {
+            Ok(payload) => payload,
+            Err(error) => return research.failed(&job, error),
+        };
+        let routed = match research.routed(&job, &payload).await {
+            Ok(routed) => routed,
+            Err(error) if is_transient(&error) => return Ok(JobOutcome::Later(RETRY_DELAY)),
+            Err(error) => return research.failed(&job, error),
+        };
+        work.resume_work().await?;
+        match Box::pin(research.execute(work, &payload, &routed)).await {
+            Ok(ended) => research.settled(work, &payload, &routed, ended),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Research {
+    /// Returns the model of a job with its agreed prices.
+    async fn routed(&self, job: &Job, payload: &Payload) -> Result<Routed, Error> {
+        let mode = KeyMode::parse(&payload.head.mode).unwrap_or(KeyMode::Live);
+        let caller = Caller::of_job(&*self.accounts, job, mode, Compat::Strict).await;
+        let caller = caller.map_err(|error| unavailable(&error))?;
+        let mut routed = self.pipeline.route(&caller, &job.model)?;
+        if routed.model.price_version != job.price_version {
+            let agreed = self.prices.get(job.price_version).await;
+            let agreed = agreed.map_err(|error| unavailable(&error))?;
+            let agreed =
+                agreed.ok_or_else(|| Error::internal("the price version of a report does not exist"))?;
+            routed.use_agreed_prices(job.price_version, agreed.prices);
+        }
+        Ok(routed)
+    }
+
+    async fn execute(
+        &self,
+        work: &Work,
+        payload: &Payload,
+        routed: &Routed,
+    ) -> tollgate_storage::Result<Ended> {
+        let job = work.job();
+        let prices = &routed.model.prices;
+        let terms = (job.price_version, prices);
+        let spent = spent(&self.vault, job, work, terms).map_err(|error| corrupt(&error))?;
+        let bounds = Bounds {
+            prices,
+            caps: payload.caps,
+            backends: payload.backends,
+            max_output_tokens: payload.max_output_tokens,
+        };
+        let engine = Engine {
+            research: self,
+            work,
+            payload,
+            routed,
+            backends: match self.backends(routed.model.simulated, &payload.sources) {
+                Ok(backends) => backends,
+                Err(error) => return Ok(Ended::failed(error, Ending::UpstreamError)),
+            },
+            prices,
+            bounds,
+            purse: Purse::new(job.held, total(&spent), bounds.write_reserve()),
+            ctx: self.pipeline.research_context(job, CALL_TIMEOUT),
+        };
+        let outcome = Box::pin(engine.run()).await;
+        if let Ok(outcome) = &outcome {
+            count_claims(outcome);
+        }
+        Ok(match outcome {
+            Ok(outcome) => Ended {
+                status: JobStatus::Completed,
+                ending: Ending::Ok,
+                result: Some(report::result(payload, &outcome)),
+                error: None,
+                is_charged: true,
+            },
+            Err(Stop::Storage(error)) => return Err(error),
+            Err(Stop::Cancelled) => Ended {
+                status: JobStatus::Cancelled,
+                ending: Ending::Cancelled,
+                result: Some(self.partial(work)?),
+                error: None,
+                is_charged: true,
+            },
+            Err(Stop::Blocked) => Ended {
+                is_charged: true,
+                ..Ended::failed(blocked(), Ending::BlockedOutput)
+            },
+            Err(Stop::Failed(error, ending)) => Ended::failed(error, ending),
+        })
+    }
+
+    /// Returns the sources and notes of the recorded steps.
+    fn partial(&self, work: &Work) -> tollgate_storage::Result<Value> {
+        let (mut sources, mut notes) = (Vec::new(), Vec::<Note>::new());
+        let mut steps = work.recorded_steps();
+        steps.retain(|step| step.state == StepState::Done);
+        steps.sort_by_key(|step| step.number);
+        for step in steps {
+            let outcome = || -> Option<Value> {
+                let outcome: StepOutcome<Value> =
+                    payload::open(&self.vault, work.job(), &step.outcome).ok()?;
+                Some(outcome.value)
+            };
+            let Some(value) = outcome() else { continue };
+            if let Ok(PageRead::Stored(source)) = serde_json::from_value(value.clone()) {
+                sources.push(*source);
+            } else if let Ok(found) = serde_json::from_value::<Vec<Note>>(value) {
+                notes.extend(found);
+            }
+        }
+        Ok(report::partial(&sources, &notes))
+    }
+
+    fn settled(
+        &self,
+        work: &Work,
+        payload: &Payload,
+        routed: &Routed,
+        ended: Ended,
+    ) -> tollgate_storage::Result<JobOutcome> {
+        let job = work.job();
+        let terms = (job.price_version, &routed.model.prices);
+        let parts = match ended.is_charged {
+            true => spent(&self.vault, job, work, terms).map_err(|error| corrupt(&error))?,
+            false => Vec::new(),
+        };
+        let ahead = payload.head.ahead;
+        let settlement = self
+            .pipeline
+            .conclude_parts(job, &parts, ended.ending, None, ahead);
+        let seal = |result: &Value| payload::seal(&self.vault, job.account, job.terms.id, result);
+        let result = ended.result.as_ref().map(seal).transpose();
+        Ok(JobOutcome::Ended(Box::new(JobEnd {
+            status: ended.status,
+            result: result.map_err(|error| corrupt(&error))?,
+            error: ended.error.map(|error| tollgate_jobs::job_error(job, &error)),
+            settlement,
+            parts,
+            events: Vec::new(),
+        })))
+    }
+
+    /// Ends a job that cannot be executed, without a charge.
+    fn failed(&self, job: &Job, error: Error) -> tollgate_storage::Result<JobOutcome> {
+        Ok(JobOutcome::Ended(Box::new(JobEnd {
+            status: JobStatus::Failed,
+            result: None,
+            error: Some(tollgate_jobs::job_error(job, &error)),
+            settlement: Settlement::free(job.account, job.hold, Ending::UpstreamError, self.clock.now()),
+            parts: Vec::new(),
+            events: Vec::new(),
+        })))
+    }
+}
+
+impl Ended {
+    /// Returns the end of a job that failed without a charge.
+    fn failed(error: Error, ending: Ending) -> Self {
+        Self {
+            status: JobStatus::Failed,
+            ending,
+            result: None,
+            error: Some(error),
+            is_charged: false,
+        }
+    }
+}
+
+/// Counts the statements of a report by the result of their verification.
+fn count_claims(outcome: &Outcome) {
+    let claims = outcome.sections.iter().flat_map(|section| &section.claims);
+    for claim in claims {
+        metrics::counter!(CLAIMS, "status" => claim.status.as_str()).increment(1);
+    }
+}
+
+fn total(parts: &[UsagePart]) -> Credits {
+    parts.iter().fold(Credits::ZERO, |sum, part| {
+        sum.checked_add(part.cost).unwrap_or(Credits::MAX)
+    })
+}
+
+fn is_transient(error: &Error) -> bool {
+    matches!(error.code, ErrorCode::Overloaded | ErrorCode::ModelUnavailable)
+}
+
+fn blocked() -> Error {
+    let message = "The content policy blocked a section of the report. The report was charged.";
+    Error::new(ErrorCode::OutputBlocked, message)
+}
+
+fn corrupt(error: &Error) -> StorageError {
+    StorageError::new(StorageErrorKind::Corrupt, error.operator_message())
+}

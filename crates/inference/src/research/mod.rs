@@ -1,0 +1,74 @@
+//! Deep research: a question becomes a report of several sections, whose citations are verified
+//! against the stored texts of the sources (contract, Deep research operation).
+//!
+//! Suggested reading order: `service` accepts a job with its hold (`bounds`), `job` executes it
+//! with the `engine`, `view` shows its result, and `sources` stores the texts that it cites.
+
+mod bounds;
+mod effort;
+mod engine;
+mod job;
+mod payload;
+mod read;
+mod report;
+mod routes;
+pub(crate) mod service;
+mod sources;
+mod view;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tollgate_accounts::Vault;
+use tollgate_jobs::webhooks::Webhooks;
+use tollgate_jobs::{JobView, Jobs};
+use tollgate_pipeline::Pipeline;
+use tollgate_storage::{AccountStore, BlobStore, MediaStore, PriceStore};
+use tollgate_types::Clock;
+use tollgate_upstream::{ResearchProvider, SearchBackend};
+
+pub use job::ResearchHandler;
+pub use routes::routes;
+
+/// Kind of research jobs, as stored.
+const KIND: &str = "research";
+
+/// Accepts and executes research jobs.
+pub struct Research {
+    /// Queue of the jobs.
+    pub jobs: Arc<Jobs>,
+    /// Routes models, and holds the cost of a job.
+    pub pipeline: Arc<Pipeline>,
+    /// Encrypts requests, steps and results.
+    pub vault: Vault,
+    /// Accounts of the callers.
+    pub accounts: Arc<dyn AccountStore>,
+    /// Price versions, to charge the prices at acceptance.
+    pub prices: Arc<dyn PriceStore>,
+    /// Sender of the webhooks of ended jobs.
+    pub webhooks: Arc<Webhooks>,
+    /// Texts of sources.
+    pub blobs: Arc<dyn BlobStore>,
+    /// Metadata of the texts of sources.
+    pub media: Arc<dyn MediaStore>,
+    /// Document collections that models search.
+    pub corpora: Corpora,
+    /// Planner and writer that replace a failed model.
+    pub extractive: Arc<dyn ResearchProvider>,
+    /// Clock for wall times and retention.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Document collections that research models search.
+pub struct Corpora {
+    /// Collection of simulated models.
+    pub demo: Arc<dyn SearchBackend>,
+    /// Collections of the operator, by name.
+    pub configured: BTreeMap<String, Arc<dyn SearchBackend>>,
+}
+
+/// Returns the view of research jobs.
+pub fn view(vault: &Vault) -> Arc<dyn JobView> {
+    Arc::new(view::ResearchView::new(vault.clone()))
+}

@@ -1,0 +1,143 @@
+//! Stored data of a research job: the accepted request and the outcomes of its steps. All data is
+//! encrypted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tollgate_accounts::Vault;
+use tollgate_storage::Job;
+use tollgate_types::{AccountId, Date, Error, JobId, MediaId, Timestamp, Usage};
+use tollgate_upstream::SearchFilters;
+
+use super::effort::Caps;
+use super::read::{Message, SourceSpec};
+
+/// An accepted request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Payload {
+    pub(super) head: Head,
+    pub(super) messages: Vec<Message>,
+    pub(super) instructions: Option<String>,
+    pub(super) caps: Caps,
+    pub(super) max_output_tokens: u64,
+    pub(super) filters: SearchFilters,
+    /// Earliest date that `filters.recency` allows.
+    pub(super) recent_after: Option<Date>,
+    pub(super) disable_formatting: bool,
+    pub(super) marks_unverified: bool,
+    pub(super) sources: Vec<SourceSpec>,
+    /// Number of backends that each query is sent to.
+    pub(super) backends: u32,
+    pub(super) accepted_at: Timestamp,
+}
+
+/// Payload data that job records show.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Head {
+    /// Base URL of the gateway, as the caller addressed it.
+    pub(super) origin: String,
+    /// Mode of the caller's key: `live` or `test`.
+    pub(super) mode: String,
+    /// Offset of the account's test clock at acceptance.
+    pub(super) ahead: Duration,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) metadata: Option<BTreeMap<String, String>>,
+}
+
+impl Payload {
+    /// Returns the question: the last message.
+    pub(super) fn question(&self) -> &str {
+        self.messages.last().map_or("", |message| &message.text)
+    }
+}
+
+/// Outcome of a step with its usage.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct StepOutcome<T> {
+    pub(super) usage: Usage,
+    /// Target that served the call; empty if none did.
+    pub(super) target: String,
+    pub(super) value: T,
+}
+
+/// Hits of one query.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct QueryHits {
+    pub(super) query: String,
+    /// Hits of each backend, best first.
+    pub(super) rankings: Vec<Vec<Hit>>,
+    /// Names of the backends that failed.
+    pub(super) failed: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hit {
+    pub(super) url: String,
+    pub(super) title: String,
+    pub(super) date: Option<Date>,
+    /// Name of the backend that returned the hit.
+    pub(super) backend: String,
+}
+
+/// Result of reading a page: a stored source, or the reason why the page was skipped.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PageRead {
+    Stored(Box<Source>),
+    Skipped(String),
+}
+
+/// A stored source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Source {
+    /// Number of the source in the report, from 1.
+    pub(super) number: u32,
+    pub(super) kind: String,
+    pub(super) url: String,
+    pub(super) final_url: String,
+    pub(super) title: String,
+    pub(super) author: Option<String>,
+    pub(super) date: Option<Date>,
+    pub(super) retrieved_at: Timestamp,
+    pub(super) sha256: String,
+    /// Length of the text in code points.
+    pub(super) characters: u64,
+    pub(super) simhash: u64,
+    pub(super) media: MediaId,
+    pub(super) flags: Vec<String>,
+}
+
+/// A verified note: the quote is at `start..end` of the source's text, in code points.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Note {
+    /// Number of the source.
+    pub(super) source: u32,
+    pub(super) claim: String,
+    pub(super) quote: String,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// `exact`, `normalized` or `fuzzy`.
+    pub(super) matched: String,
+}
+
+/// Serializes and encrypts data of a job.
+pub(super) fn seal(
+    vault: &Vault,
+    account: AccountId,
+    job: JobId,
+    what: &impl Serialize,
+) -> Result<Vec<u8>, Error> {
+    let text = serde_json::to_vec(what).map_err(|error| Error::internal(error.to_string()))?;
+    let sealed = vault.seal(account, job.as_u128(), &text);
+    sealed.map_err(|error| Error::internal(error.to_string()))
+}
+
+/// Decrypts and deserializes data of a job.
+pub(super) fn open<T: DeserializeOwned>(vault: &Vault, job: &Job, sealed: &[u8]) -> Result<T, Error> {
+    let id = job.terms.id;
+    let text = vault.open(job.account, id.as_u128(), sealed);
+    let text = text.ok_or_else(|| Error::internal(format!("data of {id} cannot be decrypted")))?;
+    serde_json::from_slice(&text).map_err(|error| Error::internal(format!("invalid data of {id}: {error}")))
+}

@@ -1,0 +1,364 @@
+//! Accepts research requests: parses and routes the request, checks the content policy and the
+//! sources, and creates the job with a hold of its maximum cost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tollgate_accounts::Caller;
+use tollgate_billing::{FixedTerms, Hold, HoldRequest, ItemizedQuote};
+use tollgate_catalog::ModelKind;
+use tollgate_edge::{JobReference, RequestContext};
+use tollgate_jobs::quantities;
+use tollgate_pipeline::Routed;
+use tollgate_storage::NewJob;
+use tollgate_types::{AccountId, Credits, Date, Error, ErrorCode, JobId, JobStatus};
+use tollgate_upstream::SearchBackend;
+
+use super::bounds::Bounds;
+use super::effort::{Caps, Effort};
+use super::payload::{Head, Payload};
+use super::read::{self, Request, SourceSpec};
+use super::wire::ResearchReport;
+use super::{KIND, Research, payload, report, sources};
+use crate::responses::store::unavailable;
+
+pub(crate) const ENDPOINT: &str = "/v1/research";
+/// Default of `max_output_tokens` (contract, Deep research operation).
+const DEFAULT_OUTPUT_TOKENS: u64 = 10_000;
+/// Maximum time for which a request waits for its report.
+pub(super) const SYNC_TIMEOUT: Duration = Duration::from_secs(240);
+/// Collection of the simulated models.
+const DEMO: &str = "demo";
+
+/// A research request and its caller.
+pub(crate) struct Submission<'a> {
+    pub(crate) research: &'a Research,
+    pub(crate) ctx: &'a RequestContext,
+    pub(crate) caller: Caller,
+    /// Base URL of the gateway, as the caller addressed it.
+    pub(crate) origin: String,
+    pub(crate) body: Bytes,
+}
+
+/// A validated request with its maximum cost.
+struct Prepared {
+    request: Request,
+    routed: Routed,
+    caps: Caps,
+    max_output_tokens: u64,
+    backends: u32,
+    amount: Credits,
+}
+
+impl Research {
+    /// Returns the document collections that a model searches for a request.
+    pub(super) fn backends(
+        &self,
+        is_simulated: bool,
+        sources: &[SourceSpec],
+    ) -> Result<Vec<Arc<dyn SearchBackend>>, Error> {
+        if sources.is_empty() {
+            return Ok(match is_simulated {
+                true => vec![self.corpora.demo.clone()],
+                false => self.corpora.configured.values().cloned().collect(),
+            });
+        }
+        let named = sources.iter().enumerate().map(|(at, source)| {
+            let SourceSpec::Corpus { name } = source;
+            let param = format!("sources[{at}].name");
+            match (is_simulated, self.corpora.configured.get(name)) {
+                (true, _) if name == DEMO => Ok(self.corpora.demo.clone()),
+                (true, _) => {
+                    let message =
+                        format!("'{param}' must be '{DEMO}': simulated models search only this corpus.");
+                    Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param(param))
+                }
+                (false, Some(corpus)) => Ok(corpus.clone()),
+                (false, None) => {
+                    let shown: String = name.chars().take(60).collect();
+                    let message = format!("The corpus '{shown}' does not exist.");
+                    Err(Error::new(ErrorCode::NotFound, message).with_param(param))
+                }
+            }
+        });
+        named.collect()
+    }
+}
+
+/// Returns the hold that [`create`] would take for the same request.
+pub(crate) async fn quote(submission: Submission<'_>) -> Result<ItemizedQuote, Error> {
+    let prepared = prepare(&submission).await?;
+    let (hold, terms) = (prepared.hold(&submission), prepared.terms());
+    let ledger = &*submission.research.pipeline.ledger;
+    let amount = prepared.amount;
+    let spendable = Hold::preview_amount(ledger, &hold, &terms, amount).await?;
+    let quote = ItemizedQuote {
+        items: prepared.bounds().items(&hold.public_model),
+        public_model: hold.public_model,
+        price_version: terms.price_version,
+        amount,
+        answers: 1,
+        spendable,
+        is_covered: amount <= spendable.total(),
+    };
+    Ok(quote.without_free_items())
+}
+
+/// Accepts a request and returns the reference of its job, and whether the response waits for the
+/// report.
+pub(super) async fn create(submission: Submission<'_>) -> Result<(JobReference, bool), Error> {
+    let prepared = prepare(&submission).await?;
+    let Submission { research, ctx, .. } = submission;
+    let account = submission.caller.account_id();
+    let (hold, terms, amount) = (prepared.hold(&submission), prepared.terms(), prepared.amount);
+    let is_sync = prepared.request.is_sync;
+    let id = JobId::from_u128(ctx.id.as_u128());
+    let webhook_url = prepared.request.webhook_url.clone();
+    let webhook = webhook_url.map(|url| research.webhooks.address(account, id, &url));
+    let body = prepared.payload(&submission);
+    let job = NewJob {
+        id,
+        kind: KIND.into(),
+        body: payload::seal(&research.vault, account, id, &body)?,
+        webhook: webhook.transpose()?,
+        start_by: None,
+    };
+    research
+        .pipeline
+        .accept_job(research.jobs.clone(), job, &hold, terms, amount)
+        .await?;
+    let reference = JobReference::new(&submission.origin, id, KIND, JobStatus::Queued, ctx.accepted_at);
+    Ok((reference, is_sync))
+}
+
+/// Waits for a report, at most `timeout`. `None` if the job has not ended then, or was cancelled.
+/// Returns the error of a failed job.
+pub(super) async fn wait(
+    research: &Research,
+    account: AccountId,
+    id: &str,
+    timeout: Duration,
+) -> Result<Option<ResearchReport>, Error> {
+    let Ok(id) = id.parse() else { return Ok(None) };
+    let waited = research.jobs.wait(account, id, None, timeout).await;
+    let Some(job) = waited.map_err(|error| unavailable(&error))? else {
+        return Ok(None);
+    };
+    if let Some(error) = &job.error {
+        return Err(Error::from(error));
+    }
+    let Some(sealed) = job.result.as_ref().filter(|_| job.status == JobStatus::Completed) else {
+        return Ok(None);
+    };
+    Ok(Some(ResearchReport {
+        object: "research.report",
+        job_id: job.terms.id.to_string(),
+        model: job.model.to_string(),
+        created_at: job.created_at.to_rfc3339(),
+        usage: quantities(&job.usage),
+        cost: job.charge.map(|charge| charge.to_string()),
+        result: payload::open(&research.vault, &job, sealed)?,
+    }))
+}
+
+/// Returns the stored text of a source, or the part from `start` to `end` in code points.
+pub(super) async fn source_text(
+    research: &Research,
+    account: AccountId,
+    (job, source): (&str, &str),
+    (start, end): (Option<u64>, Option<u64>),
+) -> Result<String, Error> {
+    let not_found = || {
+        let message = "This source does not exist. Texts of sources are deleted 30 days after the request.";
+        Error::new(ErrorCode::NotFound, message).with_param("source_id")
+    };
+    let job: JobId = job.parse().map_err(|_| not_found())?;
+    let number = report::source_number(source).ok_or_else(not_found)?;
+    let text = sources::text(research, account, sources::media_id(job, number)).await;
+    let text = text.map_err(|error| unavailable(&error))?.ok_or_else(not_found)?;
+    span(text, start, end)
+}
+
+fn span(text: String, start: Option<u64>, end: Option<u64>) -> Result<String, Error> {
+    if start.is_none() && end.is_none() {
+        return Ok(text);
+    }
+    let length = text.chars().count() as u64;
+    let (start, end) = (start.unwrap_or(0), end.unwrap_or(length));
+    let refused = |name: &str| {
+        let message =
+            format!("'start' and 'end' must be within the text, which has {length} characters, in order.");
+        Err(Error::new(ErrorCode::InvalidParameter, message).with_param(name))
+    };
+    if start > length {
+        return refused("start");
+    }
+    if end > length || end < start {
+        return refused("end");
+    }
+    let characters = text.chars().skip(usize::try_from(start).unwrap_or(usize::MAX));
+    let count = usize::try_from(end - start).unwrap_or(usize::MAX);
+    Ok(characters.take(count).collect())
+}
+
+async fn prepare(submission: &Submission<'_>) -> Result<Prepared, Error> {
+    let Submission {
+        research,
+        ctx,
+        caller,
+        ..
+    } = submission;
+    let request = read::request(&submission.body)?;
+    if let Some(url) = &request.webhook_url {
+        research.webhooks.check(url)?;
+    }
+    let routed = research.pipeline.route(caller, &request.model)?;
+    if routed.model.kind != ModelKind::Research {
+        let message =
+            "This model does not write research reports. GET /v1/models lists the endpoints of each model.";
+        return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
+    }
+    let backends = research.backends(routed.model.simulated, &request.sources)?;
+    if backends.is_empty() {
+        let message = "The model has no sources. Configure a corpus, or use another model.";
+        return Err(Error::new(ErrorCode::ModelUnavailable, message));
+    }
+    check_policy(research, ctx, &request).await?;
+    let caps = effort(&routed, &request)?.caps();
+    let caps = caps.limited(request.max_searches, request.max_pages);
+    let max_output_tokens = output_tokens(&routed, &request)?;
+    let max_cost = [request.max_cost, ctx.max_cost.amount()]
+        .into_iter()
+        .flatten()
+        .min();
+    let bounds = Bounds {
+        prices: &routed.model.prices,
+        caps,
+        backends: u32::try_from(backends.len()).unwrap_or(u32::MAX),
+        max_output_tokens,
+    };
+    let caps = bounds
+        .fit(max_cost)
+        .map_err(|minimum| too_expensive(&request, minimum))?;
+    let bounds = Bounds { caps, ..bounds };
+    Ok(Prepared {
+        amount: bounds.total(),
+        backends: bounds.backends,
+        caps,
+        max_output_tokens,
+        request,
+        routed,
+    })
+}
+
+async fn check_policy(research: &Research, ctx: &RequestContext, request: &Request) -> Result<(), Error> {
+    let Some(policy) = research
+        .pipeline
+        .policy()
+        .filter(|policy| policy.inspects_input())
+    else {
+        return Ok(());
+    };
+    let messages = request.messages.iter().map(|message| &message.text);
+    let texts: Vec<String> = messages.chain(&request.instructions).cloned().collect();
+    policy.check_input(ctx.id, &texts).await
+}
+
+fn effort(routed: &Routed, request: &Request) -> Result<Effort, Error> {
+    let modes = &routed.model.media.entry.modes;
+    let effort = request.effort.unwrap_or_default();
+    match request.effort.is_none() || modes.is_empty() || modes.iter().any(|mode| mode == effort.as_str()) {
+        true => Ok(effort),
+        false => {
+            let message = format!(
+                "'reasoning_effort' of this model must be one of {}.",
+                modes.join(", ")
+            );
+            Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param("reasoning_effort"))
+        }
+    }
+}
+
+fn output_tokens(routed: &Routed, request: &Request) -> Result<u64, Error> {
+    let ceiling = routed.model.output_ceiling().unwrap_or(u64::MAX);
+    match request.max_output_tokens {
+        None => Ok(DEFAULT_OUTPUT_TOKENS.min(ceiling)),
+        Some(tokens) if tokens <= ceiling => Ok(tokens),
+        Some(_) => {
+            let message = format!("'max_output_tokens' of this model must be at most {ceiling}.");
+            Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param("max_output_tokens"))
+        }
+    }
+}
+
+fn too_expensive(request: &Request, minimum: Credits) -> Error {
+    let name = match request.max_cost {
+        Some(_) => "max_cost",
+        None => "x-max-cost",
+    };
+    let message = format!("'{name}' must be at least {minimum}: the smallest report can cost this amount.");
+    Error::new(ErrorCode::ParameterOutOfRange, message).with_param(name)
+}
+
+impl Prepared {
+    fn bounds(&self) -> Bounds<'_> {
+        Bounds {
+            prices: &self.routed.model.prices,
+            caps: self.caps,
+            backends: self.backends,
+            max_output_tokens: self.max_output_tokens,
+        }
+    }
+
+    fn terms(&self) -> FixedTerms {
+        FixedTerms {
+            price_version: self.routed.model.price_version,
+            not_covered_by: self.routed.model.not_covered_by.clone(),
+        }
+    }
+
+    fn hold(&self, submission: &Submission<'_>) -> HoldRequest {
+        let caller = &submission.caller;
+        HoldRequest {
+            account: caller.account_id(),
+            principal: caller.principal,
+            request: submission.ctx.id,
+            public_model: self.routed.public_model.clone(),
+            endpoint: ENDPOINT,
+            max_cost: submission.ctx.max_cost.amount(),
+            accepted_at: submission.ctx.accepted_at,
+            ahead: caller.account.test_clock.unwrap_or_default(),
+            // The hold of a job has no lifetime: it ends with the job.
+            lifetime: Duration::ZERO,
+        }
+    }
+
+    fn payload(self, submission: &Submission<'_>) -> Payload {
+        let request = self.request;
+        let accepted_at = submission.ctx.accepted_at;
+        let today = Date::of(accepted_at);
+        let recency = request.filters.recency;
+        Payload {
+            head: Head {
+                origin: submission.origin.clone(),
+                mode: submission.caller.mode.as_str().to_owned(),
+                ahead: submission.caller.account.test_clock.unwrap_or_default(),
+                metadata: request.metadata,
+            },
+            recent_after: recency
+                .zip(today)
+                .map(|(recency, today)| today.minus_days(recency.days())),
+            messages: request.messages,
+            instructions: request.instructions,
+            caps: self.caps,
+            max_output_tokens: self.max_output_tokens,
+            filters: request.filters,
+            disable_formatting: request.disable_formatting,
+            marks_unverified: request.marks_unverified,
+            sources: request.sources,
+            backends: self.backends,
+            accepted_at,
+        }
+    }
+}

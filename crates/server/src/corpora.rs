@@ -1,0 +1,142 @@
+//! Document collections of research: the configured folders and the built-in corpus.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tollgate_corpus::{Corpus, CorpusError, CorpusSettings, Stats, demo};
+use tollgate_inference::research::Corpora;
+use tollgate_types::clock::SystemClock;
+use tollgate_types::{Clock, Timestamp};
+use tollgate_upstream::SearchBackend;
+
+use crate::config::{Config, ConfigError};
+
+/// Subfolder of the data directory with the indexes.
+const FOLDER: &str = "corpora";
+/// Interval at which the folders are compared with their indexes.
+const UPDATE_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Opens the configured corpora with their indexes. Builds none.
+pub fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<Vec<Corpus>, ConfigError> {
+    let sections = config.file.corpora.iter();
+    let corpora = sections.map(|(name, section)| {
+        let settings = CorpusSettings {
+            name: name.clone(),
+            path: section.path.clone(),
+            url_prefix: section.url_prefix.clone(),
+            is_private: false,
+            index_folder: config.data.join(FOLDER).join(name),
+            clock: clock.clone(),
+        };
+        Corpus::open(settings).map_err(|error| ConfigError::new(format!("corpora.{name}"), error.to_string()))
+    });
+    corpora.collect()
+}
+
+/// Returns the corpora that research searches.
+pub fn backends(corpora: &[Corpus], clock: &Arc<dyn Clock>) -> Corpora {
+    let entry = |corpus: &Corpus| -> (String, Arc<dyn SearchBackend>) {
+        (corpus.corpus_name().to_owned(), Arc::new(corpus.clone()))
+    };
+    Corpora {
+        demo: Arc::new(demo(clock.clone())),
+        configured: corpora.iter().map(entry).collect(),
+    }
+}
+
+/// Builds the indexes of changed folders, now and every minute. Never returns.
+pub(crate) async fn update_regularly(corpora: Vec<Corpus>) {
+    loop {
+        for corpus in &corpora {
+            update(corpus).await;
+        }
+        tokio::time::sleep(UPDATE_INTERVAL).await;
+    }
+}
+
+async fn update(corpus: &Corpus) {
+    let name = corpus.corpus_name();
+    match corpus.update(|_| ControlFlow::Continue(())).await {
+        Ok(None) | Err(CorpusError::Busy) => {}
+        Ok(Some(Stats {
+            documents,
+            passages,
+            duration,
+            ..
+        })) => {
+            let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(
+                corpus = name,
+                documents,
+                passages,
+                duration_ms,
+                "indexed a corpus"
+            );
+        }
+        Err(error) => tracing::warn!(corpus = name, %error, "cannot index a corpus"),
+    }
+}
+
+/// State of a corpus and its index.
+#[derive(Clone, Debug, Serialize)]
+pub struct CorpusState {
+    /// Name of the corpus.
+    pub name: String,
+    /// Whether the corpus has an index.
+    pub is_built: bool,
+    /// Documents in the index.
+    pub documents: u64,
+    /// Passages in the index.
+    pub passages: u64,
+    /// Files and documents that are not in the index.
+    pub skipped: u64,
+    /// Time of the last build, RFC 3339 in UTC; null without an index.
+    pub built_at: Option<String>,
+}
+
+impl CorpusState {
+    fn of(corpus: &Corpus) -> Self {
+        let status = corpus.status();
+        Self {
+            name: corpus.corpus_name().to_owned(),
+            is_built: status.is_built,
+            documents: status.documents,
+            passages: status.passages,
+            skipped: status.skipped.total(),
+            built_at: status.built_at.map(Timestamp::to_rfc3339),
+        }
+    }
+}
+
+/// Returns the state of each configured corpus, by name.
+pub fn list(config: &Config) -> Result<Vec<CorpusState>, ConfigError> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    Ok(open(config, &clock)?.iter().map(CorpusState::of).collect())
+}
+
+/// Builds the index of a corpus. `on_progress` receives the number of indexed files and of all
+/// files.
+pub async fn rebuild(
+    config: &Config,
+    name: &str,
+    mut on_progress: impl FnMut(u64, u64) + Send + 'static,
+) -> anyhow::Result<CorpusState> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let corpora = open(config, &clock)?;
+    let Some(corpus) = corpora.iter().find(|corpus| corpus.corpus_name() == name) else {
+        let known: Vec<&str> = corpora.iter().map(Corpus::corpus_name).collect();
+        let known = match known.is_empty() {
+            true => "none is configured; add a section [corpora.NAME] with a path".to_owned(),
+            false => format!("configured: {}", known.join(", ")),
+        };
+        anyhow::bail!("there is no corpus '{name}'; {known}");
+    };
+    let built = corpus.rebuild(move |progress| {
+        on_progress(progress.files, progress.total_files);
+        ControlFlow::Continue(())
+    });
+    built.await?;
+    Ok(CorpusState::of(corpus))
+}
