@@ -224,6 +224,14 @@ fn filters(members: &mut Members) -> Result<SearchFilters, Error> {
         language: members.text("language")?.map(language).transpose()?,
         ..SearchFilters::default()
     };
+    if let (Some(after), Some(before)) = (filters.after, filters.before)
+        && after > before
+    {
+        return Err(invalid(
+            "search_before_date_filter",
+            "must not be before search_after_date_filter",
+        ));
+    }
     if let Some(value) = members.take("search_domain_filter") {
         (filters.include, filters.exclude) = sites(value)?;
     }

@@ -98,6 +98,11 @@ async fn invalid_requests_name_their_parameter() {
             "search_before_date_filter",
         ),
         (
+            json!({"search_after_date_filter": "2026-02-02", "search_before_date_filter": "2/1/2026"}),
+            "invalid_parameter",
+            "search_before_date_filter",
+        ),
+        (
             json!({"disable_formatting": "yes"}),
             "invalid_parameter",
             "disable_formatting",
