@@ -2,10 +2,11 @@
 //! the handler of its kind, in this or another process, and again after a crash. This crate does
 //! not depend on any kind.
 //!
-//! Suggested reading order: [`handler`], [`worker`], [`watch`], [`view`], [`webhooks`].
+//! Suggested reading order: [`handler`], [`worker`], [`watch`], [`view`], [`webhooks`], [`sealed`].
 
 pub mod handler;
 mod permits;
+pub mod sealed;
 pub mod view;
 mod watch;
 pub mod webhooks;

@@ -12,7 +12,7 @@ use serde_json::json;
 use tollgate_accounts::{Caller, Vault};
 use tollgate_edge::RequestContext;
 use tollgate_jobs::webhooks::Webhooks;
-use tollgate_jobs::{Handler, JobOutcome, Jobs, Progress, Work};
+use tollgate_jobs::{Handler, JobOutcome, Jobs, Progress, Work, sealed};
 use tollgate_pipeline::generation::{SubmitFailure, classify_failure, public_media_error};
 use tollgate_pipeline::{CallRequest, Conclusion, MediaCall, Pipeline, Route, Routed};
 use tollgate_storage::{
@@ -23,7 +23,7 @@ use tollgate_types::{Clock, Error, ErrorCode, JobId, JobStatus, StepState, Unit,
 use tollgate_upstream::{Content, GenerationOutput, GenerationState, OutputItem, Submitted, UpstreamError};
 
 use crate::compose::Recipes;
-use crate::job_payload::{self, Failure, Handle, JobPayload, Outcome, Part, StoredMedia};
+use crate::job_payload::{Failure, Handle, JobPayload, Outcome, Part, StoredMedia};
 use crate::jobs::unavailable;
 use crate::storage::MediaStorage;
 
@@ -198,7 +198,7 @@ impl MediaJobs {
         let job = NewJob {
             id,
             kind: Arc::from(C::KIND),
-            body: job_payload::seal(&self.vault, account, id, &payload)?,
+            body: sealed::seal(&self.vault, account, id, &payload)?,
             webhook: webhook.transpose()?,
             start_by: None,
         };
@@ -262,11 +262,11 @@ impl<C: MediaGenerator> GenerationHandler<C> {
         };
         match step.state {
             StepState::Done => {
-                let part = job_payload::open(&self.media_jobs.vault, &job, &step.outcome);
+                let part = sealed::open(&self.media_jobs.vault, &job, &step.outcome);
                 Ok(StepResult::Done(part.map_err(|error| corrupt(&error))?))
             }
             StepState::Failed | StepState::Unknown if !step.outcome.is_empty() => {
-                let failure: Failure = job_payload::open(&self.media_jobs.vault, &job, &step.outcome)
+                let failure: Failure = sealed::open(&self.media_jobs.vault, &job, &step.outcome)
                     .map_err(|error| corrupt(&error))?;
                 Ok(failure.into())
             }
@@ -275,12 +275,12 @@ impl<C: MediaGenerator> GenerationHandler<C> {
             }
             StepState::Failed | StepState::Unknown => Ok(StepResult::Failed(interrupted(), Ending::Crashed)),
             StepState::Submitted => {
-                let handle = job_payload::open(&self.media_jobs.vault, &job, &step.handle);
+                let handle = sealed::open(&self.media_jobs.vault, &job, &step.handle);
                 let handle = handle.map_err(|error| corrupt(&error))?;
                 self.poll(work, payload, number, handle, MIN_POLL_INTERVAL).await
             }
             StepState::Intended => {
-                let handle: Handle = job_payload::open(&self.media_jobs.vault, &job, &step.handle)
+                let handle: Handle = sealed::open(&self.media_jobs.vault, &job, &step.handle)
                     .map_err(|error| corrupt(&error))?;
                 if self
                     .media_jobs
@@ -692,7 +692,7 @@ impl<C: MediaGenerator> GenerationHandler<C> {
     }
 
     fn sealed(&self, job: &Job, what: &impl Serialize) -> tollgate_storage::Result<Vec<u8>> {
-        let sealed = job_payload::seal(&self.media_jobs.vault, job.account, job.terms.id, what);
+        let sealed = sealed::seal(&self.media_jobs.vault, job.account, job.terms.id, what);
         sealed.map_err(|error| corrupt(&error))
     }
 
@@ -794,19 +794,19 @@ impl<C: MediaGenerator> Handler for GenerationHandler<C> {
 
     async fn run(&self, work: &mut Work) -> tollgate_storage::Result<JobOutcome> {
         let job = work.job().clone();
-        let payload: JobPayload<C::Params> =
-            match job_payload::open(&self.media_jobs.vault, &job, &job.terms.body) {
-                Ok(payload) => payload,
-                Err(error) => {
-                    return Ok(self.end_without_output(
-                        &job,
-                        None,
-                        JobStatus::Failed,
-                        Some(&error),
-                        Ending::Crashed,
-                    ));
-                }
-            };
+        let payload: JobPayload<C::Params> = match sealed::open(&self.media_jobs.vault, &job, &job.terms.body)
+        {
+            Ok(payload) => payload,
+            Err(error) => {
+                return Ok(self.end_without_output(
+                    &job,
+                    None,
+                    JobStatus::Failed,
+                    Some(&error),
+                    Ending::Crashed,
+                ));
+            }
+        };
         let mut parts = Vec::with_capacity(payload.parts.len());
         let mut failure = None;
         for (number, count) in payload.parts.iter().enumerate() {

@@ -4,12 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tollgate_accounts::Vault;
-use tollgate_storage::{Job, KeyMode};
+use tollgate_storage::KeyMode;
 use tollgate_types::usage::Outcome as Ending;
-use tollgate_types::{AccountId, Error, ErrorCode, JobId, MediaId, Prices, Timestamp, Usage};
+use tollgate_types::{Error, ErrorCode, MediaId, Prices, Timestamp, Usage};
 
 /// Payload of a generation job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -187,24 +185,4 @@ pub(crate) fn agreed(listed: &BTreeMap<String, i64>) -> Prices {
     listed.iter().fold(Prices::default(), |prices, (name, nanos)| {
         prices.with_named(name, price(nanos)).unwrap_or(prices)
     })
-}
-
-/// Serializes and encrypts the data of a job.
-pub(crate) fn seal(
-    vault: &Vault,
-    account: AccountId,
-    job: JobId,
-    what: &impl Serialize,
-) -> Result<Vec<u8>, Error> {
-    let text = serde_json::to_vec(what).map_err(|error| Error::internal(error.to_string()))?;
-    let sealed = vault.seal(account, job.as_u128(), &text);
-    sealed.map_err(|error| Error::internal(error.to_string()))
-}
-
-/// Decrypts and deserializes the data of a job.
-pub(crate) fn open<T: DeserializeOwned>(vault: &Vault, job: &Job, sealed: &[u8]) -> Result<T, Error> {
-    let id = job.terms.id;
-    let text = vault.open(job.account, id.as_u128(), sealed);
-    let text = text.ok_or_else(|| Error::internal(format!("data of {id} cannot be decrypted")))?;
-    serde_json::from_slice(&text).map_err(|error| Error::internal(format!("invalid data of {id}: {error}")))
 }

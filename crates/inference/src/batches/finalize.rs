@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use tollgate_jobs::{JobOutcome, Progress, Work};
+use tollgate_jobs::{JobOutcome, Progress, Work, sealed};
 use tollgate_storage::{FilePurpose, FileRecord, Job, JobEnd, LineState, NewJobEvent, Settlement};
 use tollgate_types::usage::Outcome as CallOutcome;
 use tollgate_types::{BatchId, Credits, Error, FileId, JobStatus, StepState};
 
 use super::job::{Batches, StopReason};
 use super::outputs::{self, NotStarted, OutputLines};
-use super::payload::{BatchPayload, Outcome, seal};
+use super::payload::{BatchPayload, Outcome};
 use crate::files::Label;
 use crate::responses::store::unavailable;
 
@@ -145,7 +145,7 @@ impl Batches {
         Ok(JobOutcome::Ended(Box::new(JobEnd {
             parts: Vec::new(),
             status,
-            result: Some(seal(&self.vault, job.account, job.terms.id, &outcome)?),
+            result: Some(sealed::seal(&self.vault, job.account, job.terms.id, &outcome)?),
             error: None,
             settlement: Settlement {
                 charge,

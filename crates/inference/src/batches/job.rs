@@ -14,7 +14,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::Semaphore;
 use tollgate_accounts::{Caller, Vault};
 use tollgate_edge::RequestContext;
-use tollgate_jobs::{Handler, JobOutcome, Jobs, Webhooks, Work};
+use tollgate_jobs::{Handler, JobOutcome, Jobs, Webhooks, Work, sealed};
 use tollgate_pipeline::Pipeline;
 use tollgate_storage::{
     AccountStore, BatchLine, BatchStore, Compat, FileRecord, Job, JobLease, KeyMode, LineState, NewJobEvent,
@@ -27,7 +27,7 @@ use super::hold_release::HoldRelease;
 use super::lines::{Line, Lines};
 use super::native::SubmittedChunks;
 use super::outputs::{self, LineCost, Place, line_of};
-use super::payload::{BatchPayload, KIND, MESSAGES_KIND, Outcome, opened};
+use super::payload::{BatchPayload, KIND, MESSAGES_KIND, Outcome};
 use super::request::{NamedRequest, Reading};
 use crate::files::Files;
 use crate::responses::store::unavailable;
@@ -145,12 +145,14 @@ type Running<'r> = Pin<Box<dyn Future<Output = tollgate_storage::Result<()>> + S
 
 impl Batches {
     pub(super) fn payload(&self, job: &Job) -> Result<BatchPayload, Error> {
-        opened(&self.vault, job, &job.terms.body)
+        sealed::open(&self.vault, job, &job.terms.body)
     }
 
     pub(super) fn outcome(&self, job: &Job) -> Result<Option<Outcome>, Error> {
         let sealed = job.result.as_deref();
-        sealed.map(|sealed| opened(&self.vault, job, sealed)).transpose()
+        sealed
+            .map(|sealed| sealed::open(&self.vault, job, sealed))
+            .transpose()
     }
 
     /// Returns the caller of the batch and the prices at its acceptance.

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tollgate_accounts::Vault;
 use tollgate_formats::anthropic_messages::{Betas, Version};
-use tollgate_storage::{Job, LineCounts};
-use tollgate_types::{AccountId, Error, FileId, JobId, Timestamp, Usage};
+use tollgate_storage::LineCounts;
+use tollgate_types::{FileId, Timestamp, Usage};
 
 use super::request::{Endpoint, Fault, Reading};
 
@@ -81,24 +79,4 @@ impl BatchPayload {
     pub(super) fn expires_at(&self) -> Timestamp {
         self.accepted_at.plus(COMPLETION_WINDOW)
     }
-}
-
-/// Encrypts data of a job.
-pub(super) fn seal(
-    vault: &Vault,
-    account: AccountId,
-    id: JobId,
-    what: &impl Serialize,
-) -> Result<Vec<u8>, Error> {
-    let text = serde_json::to_vec(what).map_err(|error| Error::internal(error.to_string()))?;
-    let sealed = vault.seal(account, id.as_u128(), &text);
-    sealed.map_err(|error| Error::internal(error.to_string()))
-}
-
-/// Decrypts and parses data of a job.
-pub(super) fn opened<T: DeserializeOwned>(vault: &Vault, job: &Job, sealed: &[u8]) -> Result<T, Error> {
-    let text = vault.open(job.account, job.terms.id.as_u128(), sealed);
-    let text = text.ok_or_else(|| Error::internal(format!("{} cannot be decrypted", job.terms.id)))?;
-    serde_json::from_slice(&text)
-        .map_err(|error| Error::internal(format!("the content of {} is invalid: {error}", job.terms.id)))
 }

@@ -9,13 +9,14 @@ use tollgate_accounts::Caller;
 use tollgate_billing::{FixedTerms, Hold, HoldRequest};
 use tollgate_catalog::Model;
 use tollgate_edge::RequestContext;
+use tollgate_jobs::sealed;
 use tollgate_storage::{Account, FilePurpose, FileRecord, Job, JobCancel, JobFilter, LineCounts, NewJob};
 use tollgate_types::{AccountId, BatchId, Credits, Error, ErrorCode, FileId, JobId, JobStatus};
 
 use super::finalize::FINALIZING_EVENT;
 use super::job::Batches;
 use super::lines::Lines;
-use super::payload::{BatchPayload, KIND, MESSAGES_KIND, seal};
+use super::payload::{BatchPayload, KIND, MESSAGES_KIND};
 use super::read::{self, invalid};
 use super::request::{Fault, NamedRequest, Reading};
 use super::wire::{Batch, BatchView};
@@ -112,7 +113,7 @@ pub(super) async fn accept(
     let job = NewJob {
         id,
         kind: Arc::from(kind),
-        body: seal(&batches.vault, account, id, payload)?,
+        body: sealed::seal(&batches.vault, account, id, payload)?,
         // A batch that is not started in time still writes its files, which report every request as
         // expired.
         start_by: None,

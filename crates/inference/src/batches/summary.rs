@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tollgate_accounts::Vault;
-use tollgate_jobs::{JobRenderer, WebhookRecord};
+use tollgate_jobs::{JobRenderer, WebhookRecord, sealed};
 use tollgate_storage::{BatchStore, Job, LineCounts, StorageError, StorageErrorKind};
 use tollgate_types::{BatchId, Error, FileId, JobStatus, MessageBatchId, Timestamp};
 
-use super::payload::{BatchPayload, KIND, MESSAGES_KIND, Outcome, opened};
+use super::payload::{BatchPayload, KIND, MESSAGES_KIND, Outcome};
 use super::wire::{Batch, BatchView, status};
 use crate::responses::store::unavailable;
 
@@ -53,9 +53,9 @@ pub struct BatchSummary {
 
 impl BatchRecords {
     fn open(&self, job: &Job) -> Result<(BatchPayload, Option<Outcome>), Error> {
-        let payload = opened(&self.vault, job, &job.terms.body)?;
+        let payload = sealed::open(&self.vault, job, &job.terms.body)?;
         let outcome = job.result.as_deref();
-        let outcome = outcome.map(|sealed| opened(&self.vault, job, sealed));
+        let outcome = outcome.map(|sealed| sealed::open(&self.vault, job, sealed));
         Ok((payload, outcome.transpose()?))
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 use tollgate_accounts::Caller;
-use tollgate_jobs::{Handler, JobOutcome, Work};
+use tollgate_jobs::{Handler, JobOutcome, Work, sealed};
 use tollgate_pipeline::{Purse, Routed};
 use tollgate_storage::{Compat, Job, JobEnd, KeyMode, Settlement, StorageError, StorageErrorKind, UsagePart};
 use tollgate_types::usage::Outcome as Ending;
@@ -15,7 +15,7 @@ use tollgate_types::{Credits, Error, ErrorCode, JobStatus, StepState};
 use super::bounds::Bounds;
 use super::engine::{CALLS, Engine, Outcome, Stop, spent};
 use super::payload::{Note, PageRead, Payload, StepOutcome};
-use super::{KIND, Research, payload, report};
+use super::{KIND, Research, report};
 use crate::responses::store::unavailable;
 
 /// Header and idle timeout of one call.
@@ -56,7 +56,7 @@ impl Handler for ResearchHandler {
     async fn run(&self, work: &mut Work) -> tollgate_storage::Result<JobOutcome> {
         let research = &*self.0;
         let job = work.job().clone();
-        let payload: Payload = match payload::open(&research.vault, &job, &job.terms.body) {
+        let payload: Payload = match sealed::open(&research.vault, &job, &job.terms.body) {
             Ok(payload) => payload,
             Err(error) => return research.failed(&job, error),
         };
@@ -157,7 +157,7 @@ impl Research {
         for step in steps {
             let outcome = || -> Option<Value> {
                 let outcome: StepOutcome<Value> =
-                    payload::open(&self.vault, work.job(), &step.outcome).ok()?;
+                    sealed::open(&self.vault, work.job(), &step.outcome).ok()?;
                 Some(outcome.value)
             };
             let Some(value) = outcome() else { continue };
@@ -187,7 +187,7 @@ impl Research {
         let settlement = self
             .pipeline
             .conclude_parts(job, &parts, ended.ending, None, ahead);
-        let seal = |result: &Value| payload::seal(&self.vault, job.account, job.terms.id, result);
+        let seal = |result: &Value| sealed::seal(&self.vault, job.account, job.terms.id, result);
         let result = ended.result.as_ref().map(seal).transpose();
         Ok(JobOutcome::Ended(Box::new(JobEnd {
             status: ended.status,

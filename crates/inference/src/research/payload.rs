@@ -4,11 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tollgate_accounts::Vault;
-use tollgate_storage::Job;
-use tollgate_types::{AccountId, Date, Error, JobId, MediaId, Timestamp, Usage};
+use tollgate_types::{Date, MediaId, Timestamp, Usage};
 use tollgate_upstream::SearchFilters;
 
 use super::effort::Caps;
@@ -120,24 +117,4 @@ pub(super) struct Note {
     pub(super) end: u64,
     /// `exact`, `normalized` or `fuzzy`.
     pub(super) matched: String,
-}
-
-/// Serializes and encrypts data of a job.
-pub(super) fn seal(
-    vault: &Vault,
-    account: AccountId,
-    job: JobId,
-    what: &impl Serialize,
-) -> Result<Vec<u8>, Error> {
-    let text = serde_json::to_vec(what).map_err(|error| Error::internal(error.to_string()))?;
-    let sealed = vault.seal(account, job.as_u128(), &text);
-    sealed.map_err(|error| Error::internal(error.to_string()))
-}
-
-/// Decrypts and deserializes data of a job.
-pub(super) fn open<T: DeserializeOwned>(vault: &Vault, job: &Job, sealed: &[u8]) -> Result<T, Error> {
-    let id = job.terms.id;
-    let text = vault.open(job.account, id.as_u128(), sealed);
-    let text = text.ok_or_else(|| Error::internal(format!("data of {id} cannot be decrypted")))?;
-    serde_json::from_slice(&text).map_err(|error| Error::internal(format!("invalid data of {id}: {error}")))
 }

@@ -9,7 +9,7 @@ use tollgate_accounts::Caller;
 use tollgate_billing::{FixedTerms, Hold, HoldRequest, ItemizedQuote};
 use tollgate_catalog::ModelKind;
 use tollgate_edge::{JobReference, RequestContext};
-use tollgate_jobs::quantities;
+use tollgate_jobs::{quantities, sealed};
 use tollgate_pipeline::Routed;
 use tollgate_storage::NewJob;
 use tollgate_types::{AccountId, Credits, Date, Error, ErrorCode, JobId, JobStatus};
@@ -20,7 +20,7 @@ use super::effort::{Caps, Effort};
 use super::payload::{Head, Payload};
 use super::read::{self, Request, SourceSpec};
 use super::wire::ResearchReport;
-use super::{KIND, Research, payload, report, sources};
+use super::{KIND, Research, report, sources};
 use crate::responses::store::unavailable;
 
 pub(crate) const ENDPOINT: &str = "/v1/research";
@@ -120,7 +120,7 @@ pub(super) async fn create(submission: Submission<'_>) -> Result<(JobReference, 
     let job = NewJob {
         id,
         kind: KIND.into(),
-        body: payload::seal(&research.vault, account, id, &body)?,
+        body: sealed::seal(&research.vault, account, id, &body)?,
         webhook: webhook.transpose()?,
         start_by: None,
     };
@@ -158,7 +158,7 @@ pub(super) async fn wait(
         created_at: job.created_at.to_rfc3339(),
         usage: quantities(&job.usage),
         cost: job.charge.map(|charge| charge.to_string()),
-        result: payload::open(&research.vault, &job, sealed)?,
+        result: sealed::open(&research.vault, &job, sealed)?,
     }))
 }
 

@@ -46,7 +46,8 @@ pub(super) async fn store(
 ) -> Result<StoredText> {
     let media = media_id(job.terms.id, number);
     if let Some(text) = self::text(research, job.account, media).await? {
-        return Ok(stored(media, text));
+        let digest = Sha256::digest(text.as_bytes()).into();
+        return Ok(stored(media, text, digest));
     }
     let mut object = [0; 16];
     getrandom::fill(&mut object)
@@ -76,7 +77,7 @@ pub(super) async fn store(
         deleted_at: None,
     };
     research.media.insert(row).await?;
-    Ok(stored(media, text))
+    Ok(stored(media, text, digest))
 }
 
 /// Returns a stored text; `None` if the account has no such object, or its retention has ended.
@@ -95,8 +96,7 @@ pub(super) async fn text(research: &Research, account: AccountId, id: MediaId) -
     text.map(Some)
 }
 
-fn stored(media: MediaId, text: String) -> StoredText {
-    let digest = Sha256::digest(text.as_bytes());
+fn stored(media: MediaId, text: String, digest: [u8; 32]) -> StoredText {
     StoredText {
         media,
         sha256: digest.iter().map(|byte| format!("{byte:02x}")).collect(),

@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use serde_json::Value;
 use tollgate_accounts::Vault;
-use tollgate_jobs::{JobResult, JobView};
+use tollgate_jobs::{JobResult, JobView, sealed};
 use tollgate_storage::{Job, JobEvent};
 use tollgate_types::Error;
 
-use super::{KIND, payload};
+use super::KIND;
 
 /// View of research jobs. Results are stored in their final form. A cancelled job has a
 /// partial result.
@@ -32,7 +32,7 @@ impl JobView for ResearchView {
             return Ok(None);
         };
         Ok(Some(JobResult {
-            body: payload::open(&self.vault, job, sealed)?,
+            body: sealed::open(&self.vault, job, sealed)?,
             expires_at: None,
         }))
     }
@@ -40,7 +40,7 @@ impl JobView for ResearchView {
     /// Decrypts the body of an event. Events of the status are not encrypted.
     fn event(&self, job: &Job, event: &JobEvent) -> Value {
         match event.kind.starts_with("research.") {
-            true => payload::open(&self.vault, job, &event.body).unwrap_or_default(),
+            true => sealed::open(&self.vault, job, &event.body).unwrap_or_default(),
             false => serde_json::from_slice(&event.body).unwrap_or_default(),
         }
     }

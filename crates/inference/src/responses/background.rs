@@ -12,7 +12,7 @@ use serde_json::Value;
 use tollgate_accounts::{Caller, Vault};
 use tollgate_edge::RequestContext;
 use tollgate_formats::openai_responses::{Echo, Identity, encode_unfinished};
-use tollgate_jobs::{Handler, JobOutcome, Jobs, Work};
+use tollgate_jobs::{Handler, JobOutcome, Jobs, Work, sealed};
 use tollgate_pipeline::job::Settled;
 use tollgate_pipeline::{Admission, Delivered, Pipeline};
 use tollgate_storage::{
@@ -125,7 +125,7 @@ pub(super) async fn accept(
     let job = NewJob {
         id,
         kind: Arc::from(KIND),
-        body: seal(vault, caller.account_id(), id, &payload)?,
+        body: sealed::seal(vault, caller.account_id(), id, &payload)?,
         start_by: None,
         webhook: None,
     };
@@ -135,12 +135,6 @@ pub(super) async fn accept(
     let ResponseMeta { identity, echo, .. } = &prepared.meta;
     let response = encode_unfinished(identity, echo, "queued", None);
     Ok(Bytes::from(response.to_string()))
-}
-
-fn seal(vault: &Vault, account: AccountId, id: JobId, what: &impl Serialize) -> Result<Vec<u8>, Error> {
-    let text = serde_json::to_vec(what).map_err(|error| Error::internal(error.to_string()))?;
-    let sealed = vault.seal(account, id.as_u128(), &text);
-    sealed.map_err(|error| Error::internal(error.to_string()))
 }
 
 /// Outcome of one attempt.
@@ -243,14 +237,7 @@ impl Background {
     }
 
     fn payload(&self, job: &Job) -> Result<BackgroundPayload, Error> {
-        self.opened(job, &job.terms.body)
-    }
-
-    fn opened<T: serde::de::DeserializeOwned>(&self, job: &Job, sealed: &[u8]) -> Result<T, Error> {
-        let text = self.vault.open(job.account, job.terms.id.as_u128(), sealed);
-        let text = text.ok_or_else(|| Error::internal(format!("{} cannot be decrypted", job.terms.id)))?;
-        serde_json::from_slice(&text)
-            .map_err(|error| Error::internal(format!("the content of {} is invalid: {error}", job.terms.id)))
+        sealed::open(&self.vault, job, &job.terms.body)
     }
 
     /// Repeats all steps before the call, with the prices and the hold of the acceptance.
@@ -410,7 +397,10 @@ impl Background {
                 let rest = String::from_utf8_lossy(&call_result.rest).into_owned();
                 let finished = finished(payload, &response, rest, settlement).map_err(Error::internal);
                 let sealed_call = finished.and_then(|finished| {
-                    Ok((seal(&self.vault, job.account, job.terms.id, &finished)?, finished))
+                    Ok((
+                        sealed::seal(&self.vault, job.account, job.terms.id, &finished)?,
+                        finished,
+                    ))
                 });
                 let (sealed, finished) = sealed_call.map_err(|error| corrupt(&error))?;
                 work.record_outcome(CALL_STEP, StepState::Done, sealed).await?;
@@ -446,7 +436,7 @@ impl Handler for Background {
         let job = work.job().clone();
         match work.step(CALL_STEP) {
             Some(step) if step.state == StepState::Done => {
-                let finished = self.opened(&job, &step.outcome);
+                let finished = sealed::open(&self.vault, &job, &step.outcome);
                 let finished = finished.map_err(|error| corrupt(&error))?;
                 return self.complete(&job, finished).await.or_else(retry_later);
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tollgate_jobs::{Handler, JobOutcome, Work};
+use tollgate_jobs::{Handler, JobOutcome, Work, sealed};
 use tollgate_media_tools::{Caption, captions};
 use tollgate_storage::{Job, JobEnd, UsagePart};
 use tollgate_types::usage::Outcome as Ending;
@@ -20,7 +20,7 @@ use super::step_pricing::{self, VisualParams};
 use super::storyboard::{Scene, Storyboard};
 use crate::generation::{GenerationHandler, MediaJobs, StepResult, blocked, corrupt};
 use crate::images::{self, ImageGenerator};
-use crate::job_payload::{self, Head, JobPayload, Outcome, Part};
+use crate::job_payload::{Head, JobPayload, Outcome, Part};
 use crate::videos::{self, VideoGenerator};
 
 // Step numbers. The script, the visual params and the video are one step each. Voices, visuals and
@@ -426,12 +426,12 @@ impl CompositionHandler {
 
     pub(super) fn sealed(&self, work: &Work, what: &impl Serialize) -> tollgate_storage::Result<Vec<u8>> {
         let job = work.job();
-        let sealed = job_payload::seal(&self.media_jobs.vault, job.account, job.terms.id, what);
+        let sealed = sealed::seal(&self.media_jobs.vault, job.account, job.terms.id, what);
         sealed.map_err(|error| corrupt(&error))
     }
 
     pub(super) fn opened<T: DeserializeOwned>(&self, work: &Work, sealed: &[u8]) -> Result<T, StopReason> {
-        let opened = job_payload::open(&self.media_jobs.vault, work.job(), sealed);
+        let opened = sealed::open(&self.media_jobs.vault, work.job(), sealed);
         opened.map_err(|error| StopReason::Storage(corrupt(&error)))
     }
 
@@ -467,7 +467,7 @@ impl Handler for CompositionHandler {
 
     async fn run(&self, work: &mut Work) -> tollgate_storage::Result<JobOutcome> {
         let job = work.job().clone();
-        let payload: Composition = match job_payload::open(&self.media_jobs.vault, &job, &job.terms.body) {
+        let payload: Composition = match sealed::open(&self.media_jobs.vault, &job, &job.terms.body) {
             Ok(payload) => payload,
             Err(error) => {
                 let end = (JobStatus::Failed, Ending::Crashed);

@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 use tollgate_accounts::Disposition;
+use tollgate_jobs::sealed;
 use tollgate_storage::Job;
 use tollgate_types::{Credits, Error, MediaId};
 
 use super::payload::{Composed, PriceLine};
 use super::storyboard::INLINE;
-use crate::job_payload;
 use crate::jobs::unavailable;
 use crate::storage::MediaStorage;
 
@@ -20,7 +20,7 @@ pub(crate) async fn result_fields(
     job: &Job,
     sealed: &[u8],
 ) -> Result<Map<String, Value>, Error> {
-    let composed: Composed = job_payload::open(vault, job, sealed)?;
+    let composed: Composed = sealed::open(vault, job, sealed)?;
     let addresses = Addresses { storage, origin, job };
     let mut result_fields = Map::new();
     let object = if composed.is_plan {

@@ -8,6 +8,7 @@ use tollgate_billing::{FixedTerms, Hold, HoldRequest, ItemizedQuote};
 use tollgate_catalog::composition_version;
 use tollgate_edge::JobReference;
 use tollgate_edge::members::invalid;
+use tollgate_jobs::sealed;
 use tollgate_storage::{Media, NewJob};
 use tollgate_types::{Credits, Error, ErrorCode, JobId, JobStatus};
 
@@ -22,7 +23,7 @@ use super::storyboard::{Captions, MAX_SCENES, Music, SceneContent, Storyboard, s
 use super::wire::{RecipeList, RecipeRecord};
 use crate::MediaState;
 use crate::input::FoundInput;
-use crate::job_payload::{self, Head};
+use crate::job_payload::Head;
 use crate::submission::Submission;
 
 pub(super) const ENDPOINT: &str = "/v1/videos/compose";
@@ -198,7 +199,7 @@ async fn accept(
     let job = NewJob {
         id,
         kind: KIND.into(),
-        body: job_payload::seal(&media_jobs.vault, account, id, composition)?,
+        body: sealed::seal(&media_jobs.vault, account, id, composition)?,
         webhook: webhook.transpose()?,
         start_by: None,
     };

@@ -8,12 +8,11 @@ use serde::Deserialize;
 use tollgate_accounts::Vault;
 use tollgate_edge::JobReference;
 use tollgate_edge::error::{ErrorBody, ErrorObject};
-use tollgate_jobs::{JobRenderer, JobResult, JobViews, WebhookRecord, quantities};
+use tollgate_jobs::{JobRenderer, JobResult, JobViews, WebhookRecord, quantities, sealed};
 use tollgate_storage::{Job, StorageError, StorageErrorKind};
 use tollgate_types::{Error, ErrorCode, JobStatus, Retry, Timestamp};
 
 use super::wire::JobRecord;
-use crate::job_payload;
 
 /// Builds the API records of jobs, for responses and webhooks.
 pub struct Records {
@@ -50,8 +49,7 @@ impl Records {
 
     /// Returns the record without its result.
     pub fn brief(&self, origin: &str, job: &Job) -> Result<JobRecord, Error> {
-        let payload: PartialPayload =
-            job_payload::open(&self.vault, job, &job.terms.body).unwrap_or_default();
+        let payload: PartialPayload = sealed::open(&self.vault, job, &job.terms.body).unwrap_or_default();
         let reference = JobReference::of(origin, job);
         let has_ended = job.status.is_terminal();
         let (phase, queue_position) = phase(job);
@@ -94,8 +92,7 @@ impl JobRenderer for Records {
     /// Returns `None` for jobs that store no base URL; the webhook then contains only the job
     /// reference.
     async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<WebhookRecord>> {
-        let payload: PartialPayload =
-            job_payload::open(&self.vault, job, &job.terms.body).unwrap_or_default();
+        let payload: PartialPayload = sealed::open(&self.vault, job, &job.terms.body).unwrap_or_default();
         let Some(head) = payload.head else {
             return Ok(None);
         };

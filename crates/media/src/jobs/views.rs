@@ -7,12 +7,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use tollgate_accounts::{Disposition, Vault};
-use tollgate_jobs::{JobResult, JobView};
+use tollgate_jobs::{JobResult, JobView, sealed};
 use tollgate_storage::Job;
 use tollgate_types::{Error, JobStatus, Timestamp};
 
 use super::records::unavailable;
-use crate::job_payload::{self, Outcome, StoredMedia};
+use crate::job_payload::{Outcome, StoredMedia};
 use crate::storage::MediaStorage;
 use crate::{compose, images, videos};
 
@@ -49,7 +49,7 @@ impl JobView for MediaView {
         let Some(sealed) = &job.result else {
             return Ok(None);
         };
-        let outcome: Outcome = job_payload::open(&self.vault, job, sealed)?;
+        let outcome: Outcome = sealed::open(&self.vault, job, sealed)?;
         let mut job_result = JobResult {
             body: Value::Null,
             expires_at: None,

@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use tollgate_edge::members::invalid;
+use tollgate_jobs::sealed;
 use tollgate_pipeline::media::fetch_error;
 use tollgate_types::{AccountId, Error, ErrorCode, JobStatus, MediaId};
 use tollgate_upstream::{FetchError, FetchRequest, MediaKind, Source};
 
 use super::read::ExtendRef;
 use crate::input::{Finder, FoundInput, INPUT_FILE, VIDEO_TYPES, probe_input, unreadable};
-use crate::job_payload::{self, Outcome};
+use crate::job_payload::Outcome;
 use crate::jobs::unavailable;
 use crate::storage::Facts;
 use crate::{MediaState, compose, images, videos};
@@ -110,7 +111,7 @@ async fn of_job(state: &MediaState, account: AccountId, id: &str) -> Result<Medi
         let message = "The job generated neither an image nor a video.";
         Error::new(ErrorCode::ParameterOutOfRange, message).with_param(path)
     })?;
-    let outcome: Outcome = job_payload::open(&state.media_jobs.vault, &job, sealed)?;
+    let outcome: Outcome = sealed::open(&state.media_jobs.vault, &job, sealed)?;
     let first = outcome.items.first().map(|item| item.media);
     first.ok_or_else(expired_output)
 }

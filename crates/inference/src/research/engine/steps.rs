@@ -7,14 +7,14 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tollgate_accounts::Vault;
-use tollgate_jobs::{Progress, Work};
+use tollgate_jobs::{Progress, Work, sealed};
 use tollgate_pipeline::Reservation;
 use tollgate_storage::{Job, NewJobEvent, StorageError, StorageErrorKind, UsagePart};
 use tollgate_types::{Error, PriceVersion, Prices, StepState, Usage};
 use tollgate_upstream::{ResearchReply, UpstreamError, UpstreamErrorKind};
 
 use super::super::bounds::Stage;
-use super::super::payload::{self, StepOutcome};
+use super::super::payload::StepOutcome;
 use super::{Engine, Stop};
 
 /// Counter of the calls of research jobs.
@@ -261,12 +261,12 @@ impl Engine<'_> {
 
     fn sealed(&self, what: &impl Serialize) -> Result<Vec<u8>, Stop> {
         let job = self.work.job();
-        let sealed = payload::seal(&self.research.vault, job.account, job.terms.id, what);
+        let sealed = sealed::seal(&self.research.vault, job.account, job.terms.id, what);
         sealed.map_err(|error| Stop::Storage(corrupt(&error)))
     }
 
     fn opened<T: DeserializeOwned>(&self, sealed: &[u8]) -> Result<T, Stop> {
-        let opened = payload::open(&self.research.vault, self.work.job(), sealed);
+        let opened = sealed::open(&self.research.vault, self.work.job(), sealed);
         opened.map_err(|error| Stop::Storage(corrupt(&error)))
     }
 }
@@ -310,7 +310,7 @@ pub(in super::super) fn spent(
         let Some(stage) = stage(step.number).filter(|_| step.state == StepState::Done) else {
             continue;
         };
-        let outcome: StepOutcome<IgnoredAny> = payload::open(vault, job, &step.outcome)?;
+        let outcome: StepOutcome<IgnoredAny> = sealed::open(vault, job, &step.outcome)?;
         let (usage, target) = stages.entry(stage).or_default();
         *usage = usage.plus(&outcome.usage);
         if target.is_empty() {

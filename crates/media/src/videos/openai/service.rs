@@ -6,13 +6,14 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use tollgate_accounts::Caller;
 use tollgate_billing::ItemizedQuote;
+use tollgate_jobs::sealed;
 use tollgate_storage::{Job, JobFilter, Media, StorageErrorKind};
 use tollgate_types::{AccountId, Error, ErrorCode, JobId, JobStatus, MediaId};
 
 use super::read::{self, Sent, as_named_here};
 use super::wire::{DeletedVideo, PageParams, Video, VideoError, VideoList};
 use crate::MediaState;
-use crate::job_payload::{self, JobPayload, Outcome};
+use crate::job_payload::{JobPayload, Outcome};
 use crate::jobs::unavailable;
 use crate::storage::RETENTION;
 use crate::submission::Submission;
@@ -46,7 +47,7 @@ pub(super) async fn remix(submission: Submission<'_>, id: &str) -> Result<Video,
         return Err(not_available(&job));
     }
     let payload: JobPayload<Params> =
-        job_payload::open(&submission.state.media_jobs.vault, &job, &job.terms.body)?;
+        sealed::open(&submission.state.media_jobs.vault, &job, &job.terms.body)?;
     let params = Params {
         prompt,
         remixed_from: Some(job.terms.id.to_string()),
@@ -175,7 +176,7 @@ pub(super) async fn output_media(state: &MediaState, job: &Job) -> Result<Option
     let Some(sealed) = job.result.as_ref().filter(|_| job.status == JobStatus::Completed) else {
         return Ok(None);
     };
-    let outcome: Outcome = job_payload::open(&state.media_jobs.vault, job, sealed)?;
+    let outcome: Outcome = sealed::open(&state.media_jobs.vault, job, sealed)?;
     let Some(item) = outcome.items.first() else {
         return Ok(None);
     };
@@ -232,11 +233,11 @@ async fn is_deleted(state: &MediaState, job: &Job) -> Result<bool, Error> {
 /// Builds the video object of a job.
 fn video(state: &MediaState, job: &Job) -> Result<Video, Error> {
     let vault = &state.media_jobs.vault;
-    let payload: JobPayload<Params> = job_payload::open(vault, job, &job.terms.body)?;
+    let payload: JobPayload<Params> = sealed::open(vault, job, &job.terms.body)?;
     let params = payload.params;
     let sealed = job.result.as_ref().filter(|_| job.status == JobStatus::Completed);
     let outcome: Option<Outcome> = sealed
-        .map(|sealed| job_payload::open(vault, job, sealed))
+        .map(|sealed| sealed::open(vault, job, sealed))
         .transpose()?;
     let item = outcome.as_ref().and_then(|outcome| outcome.items.first());
     let (width, height) = item.map_or(params.before_size.unwrap_or(params.size), |item| {
