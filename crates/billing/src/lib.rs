@@ -4,6 +4,7 @@
 
 #![deny(clippy::float_arithmetic)]
 
+pub mod agreed;
 pub mod audit;
 pub mod chain;
 pub mod check;
@@ -21,6 +22,7 @@ pub mod top_ups;
 pub mod usage_hours;
 pub mod verdict;
 
+pub use agreed::AgreedPrices;
 pub use audit::{AuditReport, Difference, Scope, audit_ledger};
 pub use check::{CheckReport, Fault, check_ledger, check_usage_hours};
 pub use hold::{Charge, FixedTerms, Hold, HoldRequest, Preview, Terms, charge};

@@ -10,6 +10,7 @@ pub mod lint;
 pub mod load;
 pub mod media;
 pub mod model;
+mod research;
 pub mod snapshot;
 pub mod template;
 mod visible;
@@ -20,6 +21,7 @@ pub use load::{
 };
 pub use media::{Factor, Media, MediaEntry};
 pub use model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput, Unknown};
+pub use research::{ENGINE, GATEWAY, ResearchEntry, ResearchRoles};
 pub use snapshot::{Catalog, NameCollision, Snapshot};
 pub use template::{Template, TemplateEntry, TemplateParams};
 pub use visible::VisibleModels;

@@ -13,6 +13,7 @@ use crate::builtin::{self, BuiltinModel};
 use crate::coverage::not_covered_by;
 use crate::media::{self, Media, MediaEntry};
 use crate::model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput, Unknown};
+use crate::research::{ENGINE, GATEWAY, ResearchEntry};
 use crate::snapshot::Snapshot;
 use crate::template::{self, TemplateEntry};
 
@@ -37,6 +38,8 @@ pub struct ModelEntry {
     pub limits: LimitsEntry,
     /// Media parameters of an image or video model.
     pub media: Option<MediaEntry>,
+    /// Models and sources of a research model that the gateway executes.
+    pub research: Option<ResearchEntry>,
     /// Name for display; not unique.
     pub display_name: Option<String>,
     /// Release date as an ISO 8601 date.
@@ -168,6 +171,8 @@ pub struct CatalogInput {
     pub plans: BTreeMap<String, Vec<String>>,
     /// `[templates.…]` blocks by slug.
     pub templates: BTreeMap<String, TemplateEntry>,
+    /// Roles and sources of research models that do not set their own.
+    pub research: ResearchEntry,
 }
 
 /// An invalid configuration; the path names the faulty block.
@@ -250,13 +255,27 @@ fn from_builtin(row: &BuiltinModel, input: &CatalogInput) -> Result<Option<Model
     if candidates.is_empty() {
         return Ok(None);
     }
+    let research = match is_engine(&candidates) {
+        true => match ResearchEntry::default().roles(&input.research) {
+            Some(roles) => Some(Arc::new(roles)),
+            None => return Ok(None),
+        },
+        false => None,
+    };
     let simulated = is_simulated(&candidates, input);
     let prices = parse_prices(&format!("default catalog: {}", row.id), prices)?;
     let media = read_media(&format!("default catalog: {}", row.id), row.media.as_ref())?;
     Ok(Some(Model {
         media,
+        research,
         ..builtin_model(row, prices, candidates, simulated)
     }))
+}
+
+/// Whether the gateway executes the model with models of the catalog.
+fn is_engine(candidates: &[Candidate]) -> bool {
+    let mut candidates = candidates.iter();
+    candidates.any(|candidate| (&*candidate.provider, &*candidate.upstream_model) == (GATEWAY, ENGINE))
 }
 
 fn read_media(path: &str, entry: Option<&MediaEntry>) -> Result<Arc<Media>, LoadError> {
@@ -291,6 +310,7 @@ fn builtin_model(row: &BuiltinModel, prices: Prices, candidates: Vec<Candidate>,
         price_version: price_version(&row.id, &prices),
         not_covered_by: Arc::default(),
         media: media::unknown(),
+        research: None,
         candidates,
     }
 }
@@ -339,6 +359,7 @@ fn unknown_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate
         price_version: price_version(id, &prices),
         not_covered_by: Arc::default(),
         media: media::unknown(),
+        research: None,
         candidates,
     }
 }
@@ -408,7 +429,11 @@ fn apply_entry(
         models.remove(id);
         return Ok(());
     }
-    let targets = parse_targets(&path, entry, input)?;
+    let mut targets = parse_targets(&path, entry, input)?;
+    if entry.research.is_some() {
+        check_research(&path, entry)?;
+        targets = vec![engine_target(&path, input)?];
+    }
     let listed = entry
         .prices
         .as_ref()
@@ -428,6 +453,7 @@ fn apply_entry(
             let prices = match (listed, row.and_then(|row| row.prices.as_ref())) {
                 (Some(prices), _) => prices,
                 (None, Some(prices)) => parse_prices(&path, prices)?,
+                (None, None) if entry.research.is_some() => Prices::free(),
                 (None, None) => default_prices(&path, &targets, input)?,
             };
             let simulated = is_simulated(&targets, input);
@@ -458,6 +484,15 @@ fn apply_entry(
         model.prices = prices;
         model.price_version = price_version(id, &prices);
     }
+    if let Some(research) = &entry.research {
+        let Some(roles) = research.roles(&input.research) else {
+            return fault(
+                format!("{path}.research"),
+                "name the chat model that writes: add writer = \"maker/model\" here or in [research]",
+            );
+        };
+        model.research = Some(Arc::new(roles));
+    }
     if let Some(media) = &entry.media {
         model.media = read_media(&path, Some(&media.or(&model.media.entry)))?;
     }
@@ -468,6 +503,37 @@ fn apply_entry(
     apply_listings(&mut model, &facts, takes_unknown);
     models.insert(id.to_owned(), model);
     Ok(())
+}
+
+/// Rejects settings that a research model of the gateway does not have.
+fn check_research(path: &str, entry: &ModelEntry) -> Result<(), LoadError> {
+    let wrong = |name: &str, message: &str| fault(format!("{path}.{name}"), message);
+    if entry.kind.is_some_and(|kind| kind != ModelKind::Research) {
+        return wrong("type", "a model with 'research' has the type \"research\"");
+    }
+    if !entry.targets.is_empty() {
+        return wrong(
+            "targets",
+            "a model with 'research' has no targets: the gateway executes it",
+        );
+    }
+    if entry.prices.is_some() {
+        return wrong(
+            "prices",
+            "a model with 'research' has no prices: its cost is that of the models in its roles",
+        );
+    }
+    Ok(())
+}
+
+fn engine_target(path: &str, input: &CatalogInput) -> Result<Candidate, LoadError> {
+    match input.providers.iter().any(|enabled| enabled.name == GATEWAY) {
+        true => Ok(Candidate::new(GATEWAY, ENGINE, None)),
+        false => fault(
+            format!("{path}.research"),
+            "the model has no sources: add a section [search.NAME] or [corpora.NAME]",
+        ),
+    }
 }
 
 /// Rejects a `max_output_tokens` that exceeds the configured context window.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tollgate_types::{Abilities, PriceVersion, Prices, Tokenizer};
 
 use crate::media::Media;
+use crate::research::ResearchRoles;
 
 /// A model that requests can use.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +51,9 @@ pub struct Model {
     pub not_covered_by: Arc<[Arc<str>]>,
     /// Media parameters of an image or video model.
     pub media: Arc<Media>,
+    /// Models and sources of a research model that the gateway's engine executes with models of the
+    /// catalog; `None` for other models.
+    pub research: Option<Arc<ResearchRoles>>,
     /// Routes to the model: the targets of its block, or all providers that offer it. Never empty.
     pub candidates: Vec<Candidate>,
 }

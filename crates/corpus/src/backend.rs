@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use tollgate_types::Date;
-use tollgate_upstream::search::{SearchBackend, SearchDocument, SearchHit, SearchQuery};
+use tollgate_upstream::search::{SearchBackend, SearchDocument, SearchHit, SearchQuery, SourceKind};
 use tollgate_upstream::{CallContext, UpstreamError};
 
 use crate::corpus::Corpus;
@@ -11,6 +11,14 @@ use crate::corpus::Corpus;
 impl SearchBackend for Corpus {
     fn name(&self) -> &str {
         self.backend_name()
+    }
+
+    fn kind(&self) -> SourceKind {
+        SourceKind::Corpus
+    }
+
+    fn is_private(&self) -> bool {
+        Corpus::is_private(self)
     }
 
     async fn search(&self, _: &CallContext, query: &SearchQuery) -> Result<Vec<SearchHit>, UpstreamError> {

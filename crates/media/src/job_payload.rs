@@ -164,25 +164,11 @@ impl Failure {
 impl Head {
     /// Returns the prices of the time of acceptance.
     pub(crate) fn agreed(&self) -> Prices {
-        agreed(&self.prices)
+        tollgate_billing::agreed::agreed(&self.prices)
     }
 
     /// Returns the mode of the caller's key. Unknown values count as live.
     pub(crate) fn key_mode(&self) -> KeyMode {
         KeyMode::parse(&self.mode).unwrap_or(KeyMode::Live)
     }
-}
-
-/// Converts prices to nano-credits by price name, for storage.
-pub(crate) fn listed(prices: &Prices) -> BTreeMap<String, i64> {
-    let listed = prices.entries().map(|(name, price)| (name, price.nanos()));
-    listed.collect()
-}
-
-/// Converts stored prices to [`Prices`]. Unknown price names are ignored.
-pub(crate) fn agreed(listed: &BTreeMap<String, i64>) -> Prices {
-    let price = |nanos: &i64| tollgate_types::Credits::from_nanos(*nanos);
-    listed.iter().fold(Prices::default(), |prices, (name, nanos)| {
-        prices.with_named(name, price(nanos)).unwrap_or(prices)
-    })
 }

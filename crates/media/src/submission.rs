@@ -14,7 +14,7 @@ use tollgate_types::{Error, ErrorCode};
 
 use crate::MediaState;
 use crate::input::Finder;
-use crate::job_payload::{Head, listed};
+use crate::job_payload::Head;
 
 /// A media request and its caller.
 pub struct Submission<'a> {
@@ -180,7 +180,7 @@ impl<'a> Submission<'a> {
             origin: self.origin.clone(),
             mode: self.caller.mode.as_str().to_owned(),
             ahead: self.caller.account.test_clock.unwrap_or_default(),
-            prices: listed(&model.prices),
+            prices: tollgate_billing::agreed::listed(&model.prices),
             model: None,
             metadata,
         }

@@ -1,17 +1,31 @@
 //! Calls of research jobs: the job's hold pays for them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_storage::Job;
+use tollgate_types::Credits;
 use tollgate_upstream::CallContext;
 
 use crate::Pipeline;
 use crate::admit::job_context;
+use crate::job::Settled;
 
 impl Pipeline {
     /// Returns the context of a call of a research job.
     pub fn research_context(&self, job: &Job, timeout: Duration) -> CallContext {
         job_context(job, timeout, timeout)
+    }
+
+    /// Returns a pipeline for one call of a research job whose cost is at most `amount`, a part of
+    /// the job's hold, and the [`Settled`] that receives its settlement. The calls do not count
+    /// towards tokens per minute.
+    pub fn executing_research_call(&self, job: &Job, amount: Credits) -> (Arc<Pipeline>, Arc<Settled>) {
+        let part = Job {
+            held: amount,
+            ..job.clone()
+        };
+        self.executing_batch_line(&part)
     }
 
     /// Whether the content policy forbids this text of a report.

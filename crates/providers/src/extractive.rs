@@ -10,8 +10,8 @@ use tollgate_evidence::extractive::{self, OutlineNote};
 use tollgate_evidence::words::terms;
 use tollgate_types::Usage;
 use tollgate_upstream::{
-    CallContext, ListedModel, NoteDraft, NoteText, Provider, Reflection, ResearchBrief, ResearchPlan,
-    ResearchProvider, ResearchReply, SectionPlan, SectionSentence, UpstreamError,
+    CallContext, ListedModel, NoteDraft, NoteText, PageExcerpt, Provider, Reflection, ResearchBrief,
+    ResearchPlan, ResearchProvider, ResearchReply, SectionPlan, SectionSentence, UpstreamError,
 };
 
 /// Characters of one token.
@@ -68,12 +68,12 @@ impl ResearchProvider for Extractive {
         &self,
         _: &CallContext,
         brief: &ResearchBrief<'_>,
-        passages: &[&str],
+        page: &PageExcerpt<'_>,
         max_notes: u32,
     ) -> Result<ResearchReply<Vec<NoteDraft>>, UpstreamError> {
-        let found = extractive::notes(brief.parts, passages, max_notes as usize);
+        let found = extractive::notes(brief.parts, page.passages, max_notes as usize);
         let usage = usage(
-            passages.iter().copied(),
+            page.passages.iter().copied(),
             found.iter().map(|note| note.claim.as_str()),
         );
         let drafts = found.into_iter().map(|note| NoteDraft {
@@ -165,6 +165,7 @@ impl ResearchProvider for Extractive {
                         .into_iter()
                         .filter_map(|note| u32::try_from(note).ok())
                         .collect(),
+                    starts_paragraph: false,
                 })
             })
             .collect();

@@ -45,11 +45,12 @@ pub use payment::{
 };
 pub use provider::{ListedModel, Provider};
 pub use research::{
-    NoteDraft, NoteText, Reflection, ResearchBrief, ResearchPlan, ResearchProvider, ResearchReply,
-    SectionPlan, SectionSentence,
+    FailedSentence, NoteDraft, NoteText, PageExcerpt, Reflection, ResearchBrief, ResearchPlan,
+    ResearchProvider, ResearchReply, SectionPlan, SectionSentence,
 };
 pub use search::{
     MAX_QUERY_CHARS, Recency, SearchBackend, SearchDocument, SearchFilters, SearchHit, SearchQuery,
+    SourceKind,
 };
 pub use speech::{
     AudioContent, AudioFormat, Segment, SpeechAnswer, SpeechCall, SpeechProvider, Timestamps,

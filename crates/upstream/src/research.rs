@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use tollgate_types::Usage;
+use tollgate_types::{Date, Usage};
 
 use crate::context::CallContext;
 use crate::error::UpstreamError;
@@ -32,13 +32,32 @@ impl<T> ResearchReply<T> {
     }
 }
 
-/// Question of a report and the parts that it was split into.
-#[derive(Clone, Copy, Debug)]
+/// Question of a report, the parts that it was split into, and the wishes of the caller.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct ResearchBrief<'a> {
     /// Question of the caller, with simulator directives.
     pub question: &'a str,
     /// Parts of the question; empty before the plan.
     pub parts: &'a [String],
+    /// Earlier messages of the conversation, one `role: text` after the other; empty if none.
+    pub conversation: &'a str,
+    /// Instructions of the caller for the report.
+    pub instructions: Option<&'a str>,
+    /// Language of the report, as a BCP 47 tag; that of the question if `None`.
+    pub language: Option<&'a str>,
+    /// Date of the request.
+    pub today: Option<Date>,
+}
+
+/// Best passages of a page.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PageExcerpt<'a> {
+    /// Title of the page.
+    pub title: &'a str,
+    /// Publication date, if it is known.
+    pub date: Option<Date>,
+    /// Passages, best first.
+    pub passages: &'a [&'a str],
 }
 
 /// Plan of a report.
@@ -64,8 +83,12 @@ pub struct NoteDraft {
 pub struct NoteText<'a> {
     /// The finding in one sentence.
     pub claim: &'a str,
+    /// Passage of the source that supports the claim, verbatim.
+    pub quote: &'a str,
     /// Number of the source. Notes of one source have the same number.
     pub source: u32,
+    /// Publication date of the source, if it is known.
+    pub date: Option<Date>,
 }
 
 /// Assessment of the notes after a round.
@@ -95,6 +118,20 @@ pub struct SectionSentence {
     pub text: String,
     /// Positions of the supporting notes in the list of the section's notes.
     pub notes: Vec<u32>,
+    /// Whether a new paragraph begins with the sentence.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub starts_paragraph: bool,
+}
+
+/// A sentence that its quotes do not support, and notes that may support a corrected one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedSentence<'a> {
+    /// Text of the sentence, without citations.
+    pub text: &'a str,
+    /// Reason why the sentence failed.
+    pub reason: &'a str,
+    /// Notes that may support a corrected sentence.
+    pub notes: Vec<NoteText<'a>>,
 }
 
 /// Port of the calls of a research engine.
@@ -108,12 +145,12 @@ pub trait ResearchProvider: Send + Sync {
         max_queries: u32,
     ) -> Result<ResearchReply<ResearchPlan>, UpstreamError>;
 
-    /// Returns the findings on a page, at most `max_notes`. `passages` are its best passages.
+    /// Returns the findings on a page, at most `max_notes`.
     async fn read(
         &self,
         ctx: &CallContext,
         brief: &ResearchBrief<'_>,
-        passages: &[&str],
+        page: &PageExcerpt<'_>,
         max_notes: u32,
     ) -> Result<ResearchReply<Vec<NoteDraft>>, UpstreamError>;
 
@@ -144,4 +181,17 @@ pub trait ResearchProvider: Send + Sync {
         notes: &[NoteText<'_>],
         max_output_tokens: u64,
     ) -> Result<ResearchReply<Vec<SectionSentence>>, UpstreamError>;
+
+    /// Corrects sentences of a section. The result has one entry for each of them, in order; the
+    /// positions of its notes refer to the notes of that sentence. `None` leaves a sentence out.
+    /// Providers that write verbatim sentences correct none.
+    async fn correct(
+        &self,
+        _: &CallContext,
+        _: &ResearchBrief<'_>,
+        _: &[FailedSentence<'_>],
+        _: u64,
+    ) -> Result<Option<ResearchReply<Vec<Option<SectionSentence>>>>, UpstreamError> {
+        Ok(None)
+    }
 }

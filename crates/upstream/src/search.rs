@@ -132,12 +132,48 @@ pub struct SearchDocument {
     pub text: String,
 }
 
+/// Kind of the documents of a backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SourceKind {
+    /// Web pages.
+    #[default]
+    Web,
+    /// A document collection of the operator.
+    Corpus,
+    /// Files of an account.
+    File,
+    /// Documents of an MCP server.
+    Mcp,
+}
+
+impl SourceKind {
+    /// Returns the name used in results.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            SourceKind::Web => "web",
+            SourceKind::Corpus => "corpus",
+            SourceKind::File => "file",
+            SourceKind::Mcp => "mcp",
+        }
+    }
+}
+
 /// Port of a search backend.
 #[async_trait]
 pub trait SearchBackend: Send + Sync {
     /// Returns the name of the backend, such as `searxng` or `corpus/handbook`. Prices and metrics
     /// use it.
     fn name(&self) -> &str;
+
+    /// Returns the kind of its documents.
+    fn kind(&self) -> SourceKind {
+        SourceKind::Web
+    }
+
+    /// Whether its documents are private: queries to other backends must not be derived from them.
+    fn is_private(&self) -> bool {
+        false
+    }
 
     /// Searches, best hit first. An error means that the backend failed; an empty list means that
     /// nothing matches.

@@ -3,6 +3,7 @@
 mod bad_input;
 mod crash;
 mod folders;
+mod models;
 
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::http::{Request, Response};

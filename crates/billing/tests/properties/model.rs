@@ -17,6 +17,7 @@ pub fn model(prices: Prices, max_output_tokens: Option<u64>, context_window: Opt
         context_window,
         dimensions: None,
         media: Default::default(),
+        research: None,
         max_output_tokens,
         input: Vec::new(),
         output: Vec::new(),

@@ -691,3 +691,54 @@ fn media_tables_are_inherited_field_by_field() {
     let unknown = media("type = \"video\"\ntargets = [\"rack/unknown\"]");
     assert_eq!(unknown, MediaEntry::default());
 }
+
+#[test]
+fn research_models_have_their_roles() {
+    let with = |research: &str, text: &str| CatalogInput {
+        providers: vec![provider("tollgate", "tollgate"), provider("sim", "sim")],
+        models: BTreeMap::from([("acme/deep".to_owned(), entry(text))]),
+        research: toml::from_str(research).unwrap(),
+        ..CatalogInput::default()
+    };
+    let snapshot = load(&with(
+        "writer = \"sim/chat\"",
+        "research = { reader = \"sim/echo\" }",
+    ))
+    .unwrap();
+    let model = snapshot.resolve("acme/deep").unwrap();
+    let roles = model.research.as_ref().unwrap();
+    assert_eq!((model.kind, model.simulated), (ModelKind::Research, false));
+    assert_eq!((&*roles.writer, &*roles.reader), ("sim/chat", "sim/echo"));
+    assert_eq!(model.media.entry.modes.len(), 4);
+    assert!(snapshot.resolve("tollgate/research").unwrap().research.is_some());
+    for (text, path) in [
+        ("research = {}", "models.\"acme/deep\".research"),
+        (
+            "research = { writer = \"sim/chat\" }\ntargets = [\"sim/chat\"]",
+            "models.\"acme/deep\".targets",
+        ),
+        (
+            "research = { writer = \"sim/chat\" }\nprices = { input = \"1\" }",
+            "models.\"acme/deep\".prices",
+        ),
+        (
+            "research = { writer = \"sim/chat\" }\ntype = \"chat\"",
+            "models.\"acme/deep\".type",
+        ),
+    ] {
+        assert_eq!(load(&with("", text)).unwrap_err().path, path, "{text}");
+    }
+    let mut without_sources = with("writer = \"sim/chat\"", "research = {}");
+    without_sources.providers.remove(0);
+    assert_eq!(
+        load(&without_sources).unwrap_err().path,
+        "models.\"acme/deep\".research"
+    );
+    without_sources.models.clear();
+    assert!(
+        load(&without_sources)
+            .unwrap()
+            .resolve("tollgate/research")
+            .is_none()
+    );
+}

@@ -9,4 +9,4 @@ mod wire;
 
 pub use calibrations::Calibrations;
 pub use routes::routes;
-pub(crate) use service::text_of;
+pub(crate) use service::{count_input, input_demand, text_of};

@@ -77,7 +77,7 @@ pub(crate) async fn prepare(
     let profile = calibrations
         .profile(caller.account_id(), &routed.model.id, choice)
         .await?;
-    let mut input = count(pipeline, &routed.model, &asked).await?;
+    let mut input = count_input(pipeline, &routed.model, &asked.state, &asked.questions).await?;
     if !asked.files.is_empty() {
         // Check the balance before reading the files. A request that the balance does not cover
         // even without its files fails now.
@@ -87,17 +87,17 @@ pub(crate) async fn prepare(
             &*pipeline.ledger,
             account,
             &routed.model,
-            &demand(&input),
+            &input_demand(&input),
             max,
             at,
         )
         .await?;
         if uploads::read(pipeline, account, &routed.model, &mut asked, body).await? {
-            input = count(pipeline, &routed.model, &asked).await?;
+            input = count_input(pipeline, &routed.model, &asked.state, &asked.questions).await?;
         }
     }
     routed.retain_deciders(&asked.state)?;
-    let demand = demand(&input);
+    let demand = input_demand(&input);
     let call = DecideCall {
         state: Arc::new(asked.state.clone()),
         questions: asked.questions.clone().into(),
@@ -145,9 +145,14 @@ pub(super) fn check_media(model: &Model, state: &State) -> Result<(), Error> {
 
 /// Counts the input with the tokenizer of the model if it is published, otherwise with
 /// `DEFAULT_TOKENIZER`. Fails if the input is too long.
-async fn count(pipeline: &Pipeline, model: &Model, asked: &DecisionRequest) -> Result<DecisionInput, Error> {
+pub(crate) async fn count_input(
+    pipeline: &Pipeline,
+    model: &Model,
+    state: &State,
+    questions: &[Question],
+) -> Result<DecisionInput, Error> {
     let tokenizer = model.tokenizer.unwrap_or(DEFAULT_TOKENIZER);
-    let min_tokens = asked.state.text.len() as u64 / Tokenizer::MAX_TOKEN_BYTES;
+    let min_tokens = state.text.len() as u64 / Tokenizer::MAX_TOKEN_BYTES;
     if min_tokens > MAX_TOKENS {
         let input = DecisionInput {
             state: min_tokens,
@@ -155,9 +160,9 @@ async fn count(pipeline: &Pipeline, model: &Model, asked: &DecisionRequest) -> R
         };
         input.check()?;
     }
-    let mut texts: Vec<String> = asked.questions.iter().map(text_of).collect();
+    let mut texts: Vec<String> = questions.iter().map(text_of).collect();
     let questions = texts.len();
-    texts.extend(chunks(&asked.state.text));
+    texts.extend(chunks(&state.text));
     let counted = pipeline.count_each(tokenizer, texts).await?;
     let (questions, state) = counted.split_at(questions);
     let input = DecisionInput {
@@ -217,7 +222,7 @@ pub(crate) fn text_of(question: &Question) -> String {
 
 /// Returns the demand of the input. Its bound is the exact count, because the exact count is
 /// charged.
-fn demand(input: &DecisionInput) -> Demand {
+pub(crate) fn input_demand(input: &DecisionInput) -> Demand {
     Demand {
         text_bytes: 0,
         tokens: input.total(),

@@ -8,12 +8,12 @@ use serde_json::Value;
 use tollgate_accounts::Caller;
 use tollgate_jobs::{Handler, JobOutcome, Work, sealed};
 use tollgate_pipeline::{Purse, Routed};
-use tollgate_storage::{Compat, Job, JobEnd, KeyMode, Settlement, StorageError, StorageErrorKind, UsagePart};
+use tollgate_storage::{Compat, Job, JobEnd, KeyMode, Settlement, StorageError, StorageErrorKind};
 use tollgate_types::usage::Outcome as Ending;
 use tollgate_types::{Credits, Error, ErrorCode, JobStatus, StepState};
 
-use super::bounds::Bounds;
-use super::engine::{CALLS, Engine, Outcome, Stop, spent};
+use super::bounds::add;
+use super::engine::{CALLS, Engine, ModelCalls, Outcome, Stop, spent};
 use super::payload::{Note, PageRead, Payload, StepOutcome};
 use super::{KIND, Research, report};
 use crate::responses::store::unavailable;
@@ -60,22 +60,22 @@ impl Handler for ResearchHandler {
             Ok(payload) => payload,
             Err(error) => return research.failed(&job, error),
         };
-        let routed = match research.routed(&job, &payload).await {
-            Ok(routed) => routed,
+        let (caller, routed) = match research.routed(&job, &payload).await {
+            Ok(found) => found,
             Err(error) if is_transient(&error) => return Ok(JobOutcome::Later(RETRY_DELAY)),
             Err(error) => return research.failed(&job, error),
         };
         work.resume_work().await?;
-        match Box::pin(research.execute(work, &payload, &routed)).await {
-            Ok(ended) => research.settled(work, &payload, &routed, ended),
+        match Box::pin(research.execute(work, &payload, caller, &routed)).await {
+            Ok(ended) => research.settled(work, &payload, ended),
             Err(error) => Err(error),
         }
     }
 }
 
 impl Research {
-    /// Returns the model of a job with its agreed prices.
-    async fn routed(&self, job: &Job, payload: &Payload) -> Result<Routed, Error> {
+    /// Returns the caller of a job, and its model with its agreed prices.
+    async fn routed(&self, job: &Job, payload: &Payload) -> Result<(Caller, Routed), Error> {
         let mode = KeyMode::parse(&payload.head.mode).unwrap_or(KeyMode::Live);
         let caller = Caller::of_job(&*self.accounts, job, mode, Compat::Strict).await;
         let caller = caller.map_err(|error| unavailable(&error))?;
@@ -87,37 +87,40 @@ impl Research {
                 agreed.ok_or_else(|| Error::internal("the price version of a report does not exist"))?;
             routed.use_agreed_prices(job.price_version, agreed.prices);
         }
-        Ok(routed)
+        Ok((caller, routed))
     }
 
     async fn execute(
         &self,
         work: &Work,
         payload: &Payload,
+        caller: Caller,
         routed: &Routed,
     ) -> tollgate_storage::Result<Ended> {
         let job = work.job();
-        let prices = &routed.model.prices;
-        let terms = (job.price_version, prices);
-        let spent = spent(&self.vault, job, work, terms).map_err(|error| corrupt(&error))?;
-        let bounds = Bounds {
-            prices,
-            caps: payload.caps,
-            backends: payload.backends,
-            max_output_tokens: payload.max_output_tokens,
-        };
+        let calls = spent(&self.vault, job, work).map_err(|error| corrupt(&error))?;
+        let calls = calls
+            .iter()
+            .map(|(stage, spent)| payload.cast.cost(*stage, spent));
+        let spent = calls.fold(Credits::ZERO, add);
+        let models = (!payload.cast.stages.is_empty()).then_some(ModelCalls {
+            research: self,
+            job,
+            payload,
+            caller,
+        });
         let engine = Engine {
             research: self,
             work,
             payload,
             routed,
-            backends: match self.backends(routed.model.simulated, &payload.sources) {
+            backends: match self.backends(&routed.model, &payload.sources) {
                 Ok(backends) => backends,
                 Err(error) => return Ok(Ended::failed(error, Ending::UpstreamError)),
             },
-            prices,
-            bounds,
-            purse: Purse::new(job.held, total(&spent), bounds.write_reserve()),
+            models,
+            conversation: payload.conversation(),
+            purse: Purse::new(job.held, spent, payload.bounds.write_reserve()),
             ctx: self.pipeline.research_context(job, CALL_TIMEOUT),
         };
         let outcome = Box::pin(engine.run()).await;
@@ -170,19 +173,13 @@ impl Research {
         Ok(report::partial(&sources, &notes))
     }
 
-    fn settled(
-        &self,
-        work: &Work,
-        payload: &Payload,
-        routed: &Routed,
-        ended: Ended,
-    ) -> tollgate_storage::Result<JobOutcome> {
+    fn settled(&self, work: &Work, payload: &Payload, ended: Ended) -> tollgate_storage::Result<JobOutcome> {
         let job = work.job();
-        let terms = (job.price_version, &routed.model.prices);
         let parts = match ended.is_charged {
-            true => spent(&self.vault, job, work, terms).map_err(|error| corrupt(&error))?,
-            false => Vec::new(),
+            true => spent(&self.vault, job, work).and_then(|calls| payload.cast.parts(calls)),
+            false => Ok(Vec::new()),
         };
+        let parts = parts.map_err(|error| corrupt(&error))?;
         let ahead = payload.head.ahead;
         let settlement = self
             .pipeline
@@ -231,12 +228,6 @@ fn count_claims(outcome: &Outcome) {
     for claim in claims {
         metrics::counter!(CLAIMS, "status" => claim.status.as_str()).increment(1);
     }
-}
-
-fn total(parts: &[UsagePart]) -> Credits {
-    parts.iter().fold(Credits::ZERO, |sum, part| {
-        sum.checked_add(part.cost).unwrap_or(Credits::MAX)
-    })
 }
 
 fn is_transient(error: &Error) -> bool {

@@ -1,10 +1,12 @@
 //! Deep research: a question becomes a report of several sections, whose citations are verified
 //! against the stored texts of the sources (contract, Deep research operation).
 //!
-//! Suggested reading order: `service` accepts a job with its hold (`bounds`), `job` executes it
+//! Suggested reading order: `service` accepts a job with its hold (`tariff`), `job` executes it
 //! with the `engine`, `view` shows its result, and `sources` stores the texts that it cites.
 
+mod backends;
 mod bounds;
+mod cast;
 mod effort;
 mod engine;
 mod job;
@@ -14,6 +16,7 @@ mod report;
 mod routes;
 pub(crate) mod service;
 mod sources;
+mod tariff;
 mod view;
 mod wire;
 

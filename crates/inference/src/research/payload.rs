@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use tollgate_types::{Date, MediaId, Timestamp, Usage};
 use tollgate_upstream::SearchFilters;
 
-use super::effort::Caps;
+use super::bounds::Bounds;
+use super::cast::{Cast, Spent};
 use super::read::{Message, SourceSpec};
 
 /// An accepted request.
@@ -17,16 +18,16 @@ pub(super) struct Payload {
     pub(super) head: Head,
     pub(super) messages: Vec<Message>,
     pub(super) instructions: Option<String>,
-    pub(super) caps: Caps,
-    pub(super) max_output_tokens: u64,
+    /// Models and prices of the stages.
+    pub(super) cast: Cast,
+    /// Maximum numbers and costs of the calls.
+    pub(super) bounds: Bounds,
     pub(super) filters: SearchFilters,
     /// Earliest date that `filters.recency` allows.
     pub(super) recent_after: Option<Date>,
     pub(super) disable_formatting: bool,
     pub(super) marks_unverified: bool,
     pub(super) sources: Vec<SourceSpec>,
-    /// Number of backends that each query is sent to.
-    pub(super) backends: u32,
     pub(super) accepted_at: Timestamp,
 }
 
@@ -48,6 +49,15 @@ impl Payload {
     pub(super) fn question(&self) -> &str {
         self.messages.last().map_or("", |message| &message.text)
     }
+
+    /// Returns the messages before the question, as text.
+    pub(super) fn conversation(&self) -> String {
+        let earlier = self.messages.split_last().map_or(&[][..], |(_, earlier)| earlier);
+        let earlier = earlier
+            .iter()
+            .map(|message| format!("{}: {}", message.role.as_str(), message.text));
+        earlier.collect::<Vec<_>>().join("\n\n")
+    }
 }
 
 /// Outcome of a step with its usage.
@@ -56,15 +66,31 @@ pub(super) struct StepOutcome<T> {
     pub(super) usage: Usage,
     /// Target that served the call; empty if none did.
     pub(super) target: String,
+    /// Names of the backends that answered, for a search.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) backends: Vec<String>,
     pub(super) value: T,
+}
+
+impl<T> StepOutcome<T> {
+    /// Returns the usage of the call.
+    pub(super) fn spent(&self) -> Spent {
+        Spent {
+            usage: self.usage,
+            target: self.target.clone(),
+            backends: self.backends.clone(),
+        }
+    }
 }
 
 /// Hits of one query.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct QueryHits {
     pub(super) query: String,
-    /// Hits of each backend, best first.
+    /// Hits of each backend that answered, best first.
     pub(super) rankings: Vec<Vec<Hit>>,
+    /// Names of these backends.
+    pub(super) answered: Vec<String>,
     /// Names of the backends that failed.
     pub(super) failed: Vec<String>,
 }
@@ -76,6 +102,10 @@ pub(super) struct Hit {
     pub(super) date: Option<Date>,
     /// Name of the backend that returned the hit.
     pub(super) backend: String,
+    /// Whether the backend returns the document. Otherwise, the document is a web page.
+    pub(super) is_readable: bool,
+    /// Whether the backend has applied the date filters to the hit.
+    pub(super) is_date_filtered: bool,
 }
 
 /// Result of reading a page: a stored source, or the reason why the page was skipped.
@@ -104,6 +134,9 @@ pub(super) struct Source {
     pub(super) simhash: u64,
     pub(super) media: MediaId,
     pub(super) flags: Vec<String>,
+    /// Whether queries to public backends must not be derived from the text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_private: bool,
 }
 
 /// A verified note: the quote is at `start..end` of the source's text, in code points.
@@ -111,6 +144,9 @@ pub(super) struct Source {
 pub(super) struct Note {
     /// Number of the source.
     pub(super) source: u32,
+    /// Publication date of the source, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) date: Option<Date>,
     pub(super) claim: String,
     pub(super) quote: String,
     pub(super) start: u64,

@@ -137,6 +137,8 @@ struct Cited {
     note: usize,
     start: u64,
     end: u64,
+    /// Probability that the quotes support the first claim with the citation.
+    support: Option<f64>,
 }
 
 impl Report {
@@ -157,13 +159,14 @@ impl Report {
                 continue;
             }
             if !is_first {
-                self.push(" ");
+                self.push(if claim.starts_paragraph { "\n\n" } else { " " });
             }
             is_first = false;
             let start = self.length;
             self.push(&claim.text);
             let end = self.length;
-            let ids: Vec<usize> = claim.notes.iter().map(|note| self.cite(*note)).collect();
+            let support = claim.support;
+            let ids: Vec<usize> = claim.notes.iter().map(|note| self.cite(*note, support)).collect();
             if claim.status == ClaimStatus::Unverified {
                 self.push(" (unverified)");
             }
@@ -175,14 +178,19 @@ impl Report {
     }
 
     /// Writes the mark of a citation and returns its id, from 1.
-    fn cite(&mut self, note: usize) -> usize {
+    fn cite(&mut self, note: usize, support: Option<f64>) -> usize {
         let known = self.citations.iter().position(|cited| cited.note == note);
         let id = known.unwrap_or(self.citations.len()) + 1;
         let start = self.length;
         self.push(&format!("[{id}]"));
         if known.is_none() {
             let end = self.length;
-            self.citations.push(Cited { note, start, end });
+            self.citations.push(Cited {
+                note,
+                start,
+                end,
+                support,
+            });
         }
         id
     }
@@ -231,7 +239,7 @@ impl Cited {
             "report_start": self.start,
             "report_end": self.end,
             "match": note.matched,
-            "support": null,
+            "support": self.support,
             "verified": true,
         })
     }

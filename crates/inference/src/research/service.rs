@@ -1,7 +1,6 @@
 //! Accepts research requests: parses and routes the request, checks the content policy and the
 //! sources, and creates the job with a hold of its maximum cost.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,12 +12,12 @@ use tollgate_jobs::{quantities, sealed};
 use tollgate_pipeline::Routed;
 use tollgate_storage::NewJob;
 use tollgate_types::{AccountId, Credits, Date, Error, ErrorCode, JobId, JobStatus};
-use tollgate_upstream::SearchBackend;
 
 use super::bounds::Bounds;
-use super::effort::{Caps, Effort};
+use super::effort::Effort;
 use super::payload::{Head, Payload};
-use super::read::{self, Request, SourceSpec};
+use super::read::{self, Request};
+use super::tariff::Tariff;
 use super::wire::ResearchReport;
 use super::{KIND, Research, report, sources};
 use crate::responses::store::unavailable;
@@ -28,8 +27,6 @@ pub(crate) const ENDPOINT: &str = "/v1/research";
 const DEFAULT_OUTPUT_TOKENS: u64 = 10_000;
 /// Maximum time for which a request waits for its report.
 pub(super) const SYNC_TIMEOUT: Duration = Duration::from_secs(240);
-/// Collection of the simulated models.
-const DEMO: &str = "demo";
 
 /// A research request and its caller.
 pub(crate) struct Submission<'a> {
@@ -45,45 +42,8 @@ pub(crate) struct Submission<'a> {
 struct Prepared {
     request: Request,
     routed: Routed,
-    caps: Caps,
-    max_output_tokens: u64,
-    backends: u32,
-    amount: Credits,
-}
-
-impl Research {
-    /// Returns the document collections that a model searches for a request.
-    pub(super) fn backends(
-        &self,
-        is_simulated: bool,
-        sources: &[SourceSpec],
-    ) -> Result<Vec<Arc<dyn SearchBackend>>, Error> {
-        if sources.is_empty() {
-            return Ok(match is_simulated {
-                true => vec![self.corpora.demo.clone()],
-                false => self.corpora.configured.values().cloned().collect(),
-            });
-        }
-        let named = sources.iter().enumerate().map(|(at, source)| {
-            let SourceSpec::Corpus { name } = source;
-            let param = format!("sources[{at}].name");
-            match (is_simulated, self.corpora.configured.get(name)) {
-                (true, _) if name == DEMO => Ok(self.corpora.demo.clone()),
-                (true, _) => {
-                    let message =
-                        format!("'{param}' must be '{DEMO}': simulated models search only this corpus.");
-                    Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param(param))
-                }
-                (false, Some(corpus)) => Ok(corpus.clone()),
-                (false, None) => {
-                    let shown: String = name.chars().take(60).collect();
-                    let message = format!("The corpus '{shown}' does not exist.");
-                    Err(Error::new(ErrorCode::NotFound, message).with_param(param))
-                }
-            }
-        });
-        named.collect()
-    }
+    tariff: Tariff,
+    bounds: Bounds,
 }
 
 /// Returns the hold that [`create`] would take for the same request.
@@ -91,10 +51,10 @@ pub(crate) async fn quote(submission: Submission<'_>) -> Result<ItemizedQuote, E
     let prepared = prepare(&submission).await?;
     let (hold, terms) = (prepared.hold(&submission), prepared.terms());
     let ledger = &*submission.research.pipeline.ledger;
-    let amount = prepared.amount;
+    let amount = prepared.bounds.total();
     let spendable = Hold::preview_amount(ledger, &hold, &terms, amount).await?;
     let quote = ItemizedQuote {
-        items: prepared.bounds().items(&hold.public_model),
+        items: prepared.tariff.items(&prepared.bounds),
         public_model: hold.public_model,
         price_version: terms.price_version,
         amount,
@@ -111,7 +71,11 @@ pub(super) async fn create(submission: Submission<'_>) -> Result<(JobReference, 
     let prepared = prepare(&submission).await?;
     let Submission { research, ctx, .. } = submission;
     let account = submission.caller.account_id();
-    let (hold, terms, amount) = (prepared.hold(&submission), prepared.terms(), prepared.amount);
+    let (hold, terms, amount) = (
+        prepared.hold(&submission),
+        prepared.terms(),
+        prepared.bounds.total(),
+    );
     let is_sync = prepared.request.is_sync;
     let id = JobId::from_u128(ctx.id.as_u128());
     let webhook_url = prepared.request.webhook_url.clone();
@@ -219,11 +183,7 @@ async fn prepare(submission: &Submission<'_>) -> Result<Prepared, Error> {
             "This model does not write research reports. GET /v1/models lists the endpoints of each model.";
         return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
     }
-    let backends = research.backends(routed.model.simulated, &request.sources)?;
-    if backends.is_empty() {
-        let message = "The model has no sources. Configure a corpus, or use another model.";
-        return Err(Error::new(ErrorCode::ModelUnavailable, message));
-    }
+    let backends = research.backends(&routed.model, &request.sources)?;
     check_policy(research, ctx, &request).await?;
     let caps = effort(&routed, &request)?.caps();
     let caps = caps.limited(request.max_searches, request.max_pages);
@@ -232,23 +192,19 @@ async fn prepare(submission: &Submission<'_>) -> Result<Prepared, Error> {
         .into_iter()
         .flatten()
         .min();
-    let bounds = Bounds {
-        prices: &routed.model.prices,
-        caps,
-        backends: u32::try_from(backends.len()).unwrap_or(u32::MAX),
-        max_output_tokens,
-    };
-    let caps = bounds
-        .fit(max_cost)
+    let named: Vec<_> = backends
+        .iter()
+        .map(|one| (one.backend.name().to_owned(), one.terms.clone()))
+        .collect();
+    let tariff = Tariff::new(&research.pipeline, caller, &routed, &named)?;
+    let bounds = tariff
+        .fit(caps, max_output_tokens, max_cost)
         .map_err(|minimum| too_expensive(&request, minimum))?;
-    let bounds = Bounds { caps, ..bounds };
     Ok(Prepared {
-        amount: bounds.total(),
-        backends: bounds.backends,
-        caps,
-        max_output_tokens,
         request,
         routed,
+        tariff,
+        bounds,
     })
 }
 
@@ -302,19 +258,10 @@ fn too_expensive(request: &Request, minimum: Credits) -> Error {
 }
 
 impl Prepared {
-    fn bounds(&self) -> Bounds<'_> {
-        Bounds {
-            prices: &self.routed.model.prices,
-            caps: self.caps,
-            backends: self.backends,
-            max_output_tokens: self.max_output_tokens,
-        }
-    }
-
     fn terms(&self) -> FixedTerms {
         FixedTerms {
             price_version: self.routed.model.price_version,
-            not_covered_by: self.routed.model.not_covered_by.clone(),
+            not_covered_by: self.tariff.not_covered_by.clone(),
         }
     }
 
@@ -351,13 +298,12 @@ impl Prepared {
                 .map(|(recency, today)| today.minus_days(recency.days())),
             messages: request.messages,
             instructions: request.instructions,
-            caps: self.caps,
-            max_output_tokens: self.max_output_tokens,
+            cast: self.tariff.cast,
+            bounds: self.bounds,
             filters: request.filters,
             disable_formatting: request.disable_formatting,
             marks_unverified: request.marks_unverified,
             sources: request.sources,
-            backends: self.backends,
             accepted_at,
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tollgate_billing::{Demand, Step, StepItem, quote};
+use tollgate_billing::{AgreedPrices, Demand, Step, StepItem, quote};
 use tollgate_catalog::{Model, ModelKind};
 use tollgate_edge::members::invalid;
 use tollgate_pipeline::Routed;
@@ -17,7 +17,6 @@ use super::script;
 use super::storyboard::{Scene, Storyboard};
 use crate::audio::narration_demand;
 use crate::images;
-use crate::job_payload::{agreed, listed};
 use crate::submission::Submission;
 use crate::videos;
 
@@ -42,13 +41,7 @@ pub(super) struct ModelPlan {
     /// Speech model; `None` for the built-in voice and for compositions without narration.
     pub(super) voice: Option<String>,
     /// Prices of all models at the time of acceptance, by public model name.
-    terms: BTreeMap<String, Terms>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Terms {
-    version: String,
-    prices: BTreeMap<String, i64>,
+    terms: BTreeMap<String, AgreedPrices>,
 }
 
 /// Maximum cost of one step.
@@ -94,7 +87,8 @@ impl ModelPlan {
         let mut routes = Vec::new();
         let mut add = |routed: Routed| {
             let name = routed.public_model.to_string();
-            model_plan.terms.insert(name.clone(), Terms::of(&routed.model));
+            let agreed = AgreedPrices::new(routed.model.price_version, &routed.model.prices);
+            model_plan.terms.insert(name.clone(), agreed);
             routes.push(routed);
             name
         };
@@ -147,8 +141,7 @@ impl ModelPlan {
 
     /// Returns the agreed prices of a model and their version.
     pub(super) fn prices(&self, model: &str) -> Option<(PriceVersion, Prices)> {
-        let terms = self.terms.get(model)?;
-        Some((PriceVersion::parse(&terms.version)?, agreed(&terms.prices)))
+        self.terms.get(model)?.get()
     }
 
     /// Returns the billing record of a finished step; `None` if the model has no agreed price.
@@ -159,25 +152,8 @@ impl ModelPlan {
         (model, target): (&str, &str),
         usage: Usage,
     ) -> Option<UsagePart> {
-        let (price_version, prices) = self.prices(model)?;
-        Some(UsagePart {
-            number,
-            name: name.into(),
-            model: model.into(),
-            target: target.into(),
-            price_version,
-            usage,
-            cost: prices.cost(&usage),
-        })
-    }
-}
-
-impl Terms {
-    fn of(model: &Model) -> Self {
-        Self {
-            version: model.price_version.to_string(),
-            prices: listed(&model.prices),
-        }
+        let agreed = self.terms.get(model)?;
+        agreed.part(number, name, (model, target), usage)
     }
 }
 

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use tollgate_types::ErrorCode;
 use tollgate_upstream::{
-    CallContext, NoteDraft, NoteText, Reflection, ResearchBrief, ResearchPlan, ResearchProvider,
+    CallContext, NoteDraft, NoteText, PageExcerpt, Reflection, ResearchBrief, ResearchPlan, ResearchProvider,
     ResearchReply, SectionPlan, SectionSentence, UpstreamError,
 };
 
@@ -44,11 +44,11 @@ impl ResearchProvider for Simulator {
         &self,
         ctx: &CallContext,
         brief: &ResearchBrief<'_>,
-        passages: &[&str],
+        page: &PageExcerpt<'_>,
         max_notes: u32,
     ) -> Result<ResearchReply<Vec<NoteDraft>>, UpstreamError> {
         let researcher = self.researcher(ctx, brief).await?;
-        researcher.read(ctx, brief, passages, max_notes).await
+        researcher.read(ctx, brief, page, max_notes).await
     }
 
     async fn reflect(

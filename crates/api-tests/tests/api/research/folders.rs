@@ -15,7 +15,7 @@ fn write(folder: &Path, name: &str, text: &str) {
 }
 
 /// Returns a folder with three documents, and the settings of two corpora.
-fn handbook() -> (tempfile::TempDir, String) {
+pub(super) fn handbook() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     for name in ["handbook", "archive"] {
         std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -56,7 +56,7 @@ fn question(members: Value) -> Value {
 
 impl Scene {
     /// Waits until both corpora are indexed.
-    async fn indexed(&self) {
+    pub(super) async fn indexed(&self) {
         self.gateway.wait_for_log("indexed a corpus", 1).await;
     }
 

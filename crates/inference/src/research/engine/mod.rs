@@ -2,27 +2,29 @@
 //! verification. Each call is a recorded step, so that a worker that takes over the job repeats
 //! only unfinished ones.
 
+mod judge;
+mod models;
 mod pages;
+pub(super) mod prompts;
 mod rounds;
 mod steps;
 mod verify;
 mod writing;
 
-use std::sync::Arc;
-
 use tollgate_jobs::Work;
 use tollgate_pipeline::{Purse, Routed};
 use tollgate_storage::StorageError;
 use tollgate_types::usage::Outcome as Ending;
-use tollgate_types::{Error, Prices};
-use tollgate_upstream::{CallContext, ResearchBrief, ResearchPlan, ResearchProvider, SearchBackend};
+use tollgate_types::{Date, Error};
+use tollgate_upstream::{CallContext, ResearchBrief, ResearchPlan, ResearchProvider};
 
+pub(super) use models::ModelCalls;
 pub(super) use steps::{CALLS, spent};
 pub(super) use verify::{Claim, ClaimStatus};
 pub(super) use writing::Section;
 
 use super::Research;
-use super::bounds::Bounds;
+use super::backends::SourceBackend;
 use super::payload::{Note, Payload, Source};
 
 /// Number of concurrent calls of a job.
@@ -36,9 +38,11 @@ pub(super) struct Engine<'a> {
     pub(super) work: &'a Work,
     pub(super) payload: &'a Payload,
     pub(super) routed: &'a Routed,
-    pub(super) backends: Vec<Arc<dyn SearchBackend>>,
-    pub(super) prices: &'a Prices,
-    pub(super) bounds: Bounds<'a>,
+    pub(super) backends: Vec<SourceBackend>,
+    /// Models of the stages; `None` if the named model executes them itself.
+    pub(super) models: Option<ModelCalls<'a>>,
+    /// Messages before the question, as text.
+    pub(super) conversation: String,
     pub(super) purse: Purse,
     pub(super) ctx: CallContext,
 }
@@ -140,6 +144,9 @@ impl Engine<'_> {
 
     /// Returns the calls of the job's model.
     fn provider(&self) -> &dyn ResearchProvider {
+        if let Some(models) = &self.models {
+            return models;
+        }
         let provider = self
             .routed
             .first_provider()
@@ -151,6 +158,10 @@ impl Engine<'_> {
         ResearchBrief {
             question: self.payload.question(),
             parts: &findings.plan.parts,
+            conversation: &self.conversation,
+            instructions: self.payload.instructions.as_deref(),
+            language: self.payload.filters.language.as_deref(),
+            today: Date::of(self.payload.accepted_at),
         }
     }
 }

@@ -7,6 +7,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 use tollgate_evidence::address::site_matches;
 use tollgate_evidence::bm25::Bm25;
+use tollgate_evidence::figures::unsupported;
 use tollgate_evidence::injection::is_suspected;
 use tollgate_evidence::passages::passages;
 use tollgate_evidence::quote::{MatchKind, QuoteFinder};
@@ -14,7 +15,7 @@ use tollgate_evidence::simhash::{is_near_duplicate, simhash};
 use tollgate_evidence::text::{CharText, clean};
 use tollgate_storage::{StorageError, StorageErrorKind};
 use tollgate_types::Date;
-use tollgate_upstream::{NoteDraft, SearchBackend, SearchDocument};
+use tollgate_upstream::{NoteDraft, PageExcerpt, SearchBackend, SearchDocument};
 
 use super::super::bounds::{READER_INPUT, Stage};
 use super::super::payload::{Hit, Note, PageRead, Payload, Source};
@@ -33,7 +34,6 @@ const INJECTION: &str = "injection_suspected";
 /// A page to read.
 pub(super) struct Page {
     pub(super) hit: Hit,
-    pub(super) host: String,
     pub(super) backend: Arc<dyn SearchBackend>,
 }
 
@@ -43,14 +43,14 @@ struct ReadPage {
     text: Arc<str>,
 }
 
-/// Whether the filters of the request allow a document. `ignores_date` is set if its date is
-/// checked elsewhere.
-pub(super) fn may_use(payload: &Payload, url: &str, date: Option<Date>, ignores_date: bool) -> bool {
+/// Whether the filters of the request allow a document. With `allows_undated`, a date filter allows
+/// a document without a date.
+pub(super) fn may_use(payload: &Payload, url: &str, date: Option<Date>, allows_undated: bool) -> bool {
     let filters = &payload.filters;
     let matches = |sites: &[String]| sites.iter().any(|site| is_of_site(url, site));
     let is_site = (filters.include.is_empty() || matches(&filters.include)) && !matches(&filters.exclude);
     let after = filters.after.max(payload.recent_after);
-    is_site && (ignores_date || is_within(date, (after, filters.before)))
+    is_site && (date.is_none() && allows_undated || is_within(date, (after, filters.before)))
 }
 
 /// Whether a document is of a site. The site of a document of a corpus is `NAME/path`.
@@ -98,12 +98,14 @@ impl Engine<'_> {
             Box::pin(self.notes(number, page, findings))
         });
         let tasks: Vec<_> = tasks.collect();
-        let taken: Vec<Called<Vec<Note>>> = stream::iter(tasks)
+        let taken: Vec<(Called<Vec<Note>>, bool)> = stream::iter(tasks)
             .buffered(MAX_CONCURRENT_CALLS)
             .try_collect()
             .await?;
-        let is_affordable = taken.is_empty() || !taken.iter().all(|one| matches!(one, Called::Unaffordable));
-        for ((_, page), called) in new.into_iter().zip(taken) {
+        let is_affordable =
+            taken.is_empty() || !taken.iter().all(|(one, _)| matches!(one, Called::Unaffordable));
+        for ((_, page), (called, is_extracted)) in new.into_iter().zip(taken) {
+            findings.is_degraded |= is_extracted;
             match called {
                 Called::Done(notes) => {
                     findings.notes.extend(notes);
@@ -157,7 +159,8 @@ impl Engine<'_> {
                 return Ok((PageRead::Skipped("cannot be read".to_owned()), None));
             }
         };
-        if !may_use(self.payload, &document.url, document.date.or(hit.date), false) {
+        let date = document.date.or(hit.date);
+        if !may_use(self.payload, &document.url, date, hit.is_date_filtered) {
             return Ok((PageRead::Skipped("excluded by a filter".to_owned()), None));
         }
         let text = std::mem::take(&mut document.text);
@@ -165,13 +168,13 @@ impl Engine<'_> {
         if text.trim().is_empty() {
             return Ok((PageRead::Skipped("has no text".to_owned()), None));
         }
-        self.store(number, hit, document, text).await
+        self.store(number, page, document, text).await
     }
 
     async fn store(
         &self,
         number: u32,
-        hit: &Hit,
+        page: &Page,
         document: SearchDocument,
         text: String,
     ) -> Result<(PageRead, Option<String>), Stop> {
@@ -183,6 +186,7 @@ impl Engine<'_> {
             self.payload.accepted_at,
         );
         let stored = stored.await?;
+        let hit = &page.hit;
         let title = match document.title.is_empty() {
             true => hit.title.clone(),
             false => document.title,
@@ -196,7 +200,7 @@ impl Engine<'_> {
         .await?;
         let source = Source {
             number,
-            kind: "corpus".to_owned(),
+            kind: page.backend.kind().as_str().to_owned(),
             url: hit.url.clone(),
             final_url: document.url,
             title,
@@ -208,28 +212,25 @@ impl Engine<'_> {
             simhash,
             media: stored.media,
             flags: is_suspected.then(|| INJECTION.to_owned()).into_iter().collect(),
+            is_private: page.backend.is_private(),
         };
         Ok((PageRead::Stored(Box::new(source)), Some(stored.text)))
     }
 
+    /// Takes notes from a page. Returns whether they were taken without the model.
     async fn notes(
         &self,
         step: u32,
         page: &ReadPage,
         findings: &Findings,
-    ) -> Result<Called<Vec<Note>>, Stop> {
+    ) -> Result<(Called<Vec<Note>>, bool), Stop> {
         let source = &page.source;
         let progress = |notes: &Vec<Note>| {
             let claims: Vec<&str> = notes.iter().map(|note| &*note.claim).collect();
             let body = json!({"source_id": super::super::report::source_id(source.number), "notes": claims});
             self.event("research.read", &body)
         };
-        let call = Call {
-            number: step,
-            stage: Stage::Read,
-            is_last: false,
-            progress: &progress,
-        };
+        let call = Call::new(step, Stage::Read, &progress);
         let brief = self.brief(findings);
         let (text, question) = (page.text.clone(), self.payload.question().to_owned());
         let parts = brief.parts.to_vec();
@@ -238,17 +239,34 @@ impl Engine<'_> {
         let text = CharText::new(&page.text);
         let finder = QuoteFinder::new(&text);
         let work = self.work.part(Arc::new(Silent));
-        self.call(&work, call, || async {
-            let provider = self.provider();
-            let reply = provider.read(&self.ctx, &brief, &texts, MAX_NOTES).await?;
-            Ok(reply.map(|drafts| {
-                let drafts = drafts.into_iter().take(MAX_NOTES as usize);
-                drafts
-                    .filter_map(|draft| verified(&text, &finder, source.number, draft))
-                    .collect()
-            }))
-        })
-        .await
+        let excerpt = PageExcerpt {
+            title: &source.title,
+            date: source.date,
+            passages: &texts,
+        };
+        let verified = |drafts: Vec<NoteDraft>| -> Vec<Note> {
+            let drafts = drafts.into_iter().take(MAX_NOTES as usize);
+            drafts
+                .filter_map(|draft| verified(&text, &finder, source, draft))
+                .collect()
+        };
+        let called = self
+            .call(&work, call, || async {
+                let provider = self.provider();
+                let reply = provider.read(&self.ctx, &brief, &excerpt, MAX_NOTES).await?;
+                Ok(reply.map(verified))
+            })
+            .await?;
+        if self.models.is_none() || !matches!(called, Called::Failed) {
+            return Ok((called, false));
+        }
+        let extracted = self
+            .research
+            .extractive
+            .read(&self.ctx, &brief, &excerpt, MAX_NOTES)
+            .await;
+        let drafts = extracted.map(|reply| reply.value).unwrap_or_default();
+        Ok((Called::Done(verified(drafts)), true))
     }
 }
 
@@ -282,8 +300,14 @@ fn best_passages(text: &str, question: &str, parts: &[String]) -> Vec<String> {
     best.collect()
 }
 
-/// Finds the quote of a draft in the text of its source; `None` if it is not there.
-fn verified(text: &CharText<'_>, finder: &QuoteFinder<'_>, source: u32, draft: NoteDraft) -> Option<Note> {
+/// Finds the quote of a draft in the text of its source; `None` if it is not there. If the quote
+/// lacks a figure or a name of the claim, the quote is the claim.
+fn verified(
+    text: &CharText<'_>,
+    finder: &QuoteFinder<'_>,
+    source: &Source,
+    draft: NoteDraft,
+) -> Option<Note> {
     let found = finder.find(&draft.quote)?;
     let quote = text.slice(found.span.start, found.span.end)?;
     let matched = match found.kind {
@@ -291,9 +315,14 @@ fn verified(text: &CharText<'_>, finder: &QuoteFinder<'_>, source: u32, draft: N
         MatchKind::Normalized => "normalized",
         MatchKind::Fuzzy => "fuzzy",
     };
+    let claim = match unsupported(&draft.claim, &[quote]).is_empty() {
+        true => draft.claim,
+        false => quote.split_whitespace().collect::<Vec<_>>().join(" "),
+    };
     Some(Note {
-        source,
-        claim: draft.claim,
+        source: source.number,
+        date: source.date,
+        claim,
         quote: quote.to_owned(),
         start: found.span.start as u64,
         end: found.span.end as u64,

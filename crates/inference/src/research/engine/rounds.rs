@@ -1,6 +1,6 @@
 //! Rounds of searching, reading and reflection.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -15,6 +15,7 @@ use tollgate_upstream::{
 };
 
 use super::super::bounds::{PLANNER_INPUT, Stage};
+use super::super::cast::QUERY;
 use super::super::payload::{Hit, Note, QueryHits};
 use super::pages::{Page, may_use};
 use super::steps::{Call, Called, PLAN_STEP, REFLECT_STEP, ROUND_STEPS, SEARCH_STEP};
@@ -32,6 +33,14 @@ impl ProgressListener for Silent {
     fn on_progress(&self, _: Progress) {}
 }
 
+/// Pages that were selected in earlier rounds.
+#[derive(Default)]
+struct Known {
+    addresses: HashSet<String>,
+    /// Number of pages of each host.
+    hosts: HashMap<String, usize>,
+}
+
 impl Engine<'_> {
     /// Plans the report, then searches and reads until the notes suffice or a limit is reached.
     pub(super) async fn search_and_read(&self, findings: &mut Findings) -> Result<StoppedBy, Stop> {
@@ -39,8 +48,8 @@ impl Engine<'_> {
         findings.plan = self.plan(findings).await?;
         let mut queries = findings.plan.queries.clone();
         let mut asked = HashSet::new();
-        let mut known = HashSet::new();
-        let caps = self.payload.caps;
+        let mut known = Known::default();
+        let caps = self.payload.bounds.caps;
         for round in 1..=caps.rounds {
             if !self.has_started(round) && self.is_late() {
                 return Ok(StoppedBy::Time);
@@ -91,6 +100,12 @@ impl Engine<'_> {
         })
     }
 
+    /// Returns the maximum number of queries of a round.
+    fn max_queries(&self) -> u32 {
+        let caps = self.payload.bounds.caps;
+        caps.queries.div_ceil(caps.rounds.max(1))
+    }
+
     /// Whether a step of this round is recorded.
     fn has_started(&self, round: u32) -> bool {
         let steps = round * ROUND_STEPS..(round + 1) * ROUND_STEPS;
@@ -103,7 +118,7 @@ impl Engine<'_> {
     /// Whether the wall time has passed.
     fn is_late(&self) -> bool {
         let started = self.work.job().started_at.unwrap_or(self.payload.accepted_at);
-        self.research.clock.now().since(started) >= self.payload.caps.wall()
+        self.research.clock.now().since(started) >= self.payload.bounds.caps.wall()
     }
 
     async fn plan(&self, findings: &mut Findings) -> Result<ResearchPlan, Stop> {
@@ -111,13 +126,8 @@ impl Engine<'_> {
             let body = json!({"questions": plan.parts, "queries": plan.queries});
             self.event("research.plan", &body)
         };
-        let call = Call {
-            number: PLAN_STEP,
-            stage: Stage::Plan,
-            is_last: false,
-            progress: &progress,
-        };
-        let max_queries = self.payload.caps.queries.div_ceil(self.payload.caps.rounds);
+        let call = Call::new(PLAN_STEP, Stage::Plan, &progress);
+        let max_queries = self.max_queries();
         let brief = self.brief(findings);
         let called = self
             .call(self.work, call, || {
@@ -162,7 +172,7 @@ impl Engine<'_> {
             .buffered(MAX_CONCURRENT_CALLS)
             .try_collect()
             .await?;
-        let mut rankings = Vec::new();
+        let (mut rankings, mut weights) = (Vec::new(), Vec::new());
         let mut is_affordable = false;
         for called in called {
             match called {
@@ -171,6 +181,7 @@ impl Engine<'_> {
                     findings.searches += 1;
                     findings.answered += u32::from(hits.failed.len() < self.backends.len());
                     findings.is_degraded |= !hits.failed.is_empty();
+                    weights.extend(hits.answered.iter().map(|name| self.weight(name)));
                     rankings.extend(hits.rankings);
                 }
                 Called::Failed => {
@@ -181,7 +192,13 @@ impl Engine<'_> {
                 Called::Unaffordable => {}
             }
         }
-        Ok(is_affordable.then(|| fused(rankings)))
+        Ok(is_affordable.then(|| fused(rankings, &weights)))
+    }
+
+    /// Returns the factor of the results of a backend.
+    fn weight(&self, name: &str) -> f32 {
+        let backend = self.backends.iter().find(|one| one.backend.name() == name);
+        backend.map_or(1.0, |backend| backend.weight)
     }
 
     async fn query(&self, number: u32, text: &str) -> Result<Called<QueryHits>, Stop> {
@@ -190,10 +207,8 @@ impl Engine<'_> {
             self.event("research.search", &json!({"query": hits.query, "results": found}))
         };
         let call = Call {
-            number,
-            stage: Stage::Search,
-            is_last: false,
-            progress: &progress,
+            backends: |hits: &QueryHits| hits.answered.clone(),
+            ..Call::new(number, Stage::Search, &progress)
         };
         let query = SearchQuery {
             text: text.to_owned(),
@@ -209,7 +224,7 @@ impl Engine<'_> {
         let asked = self
             .backends
             .iter()
-            .map(|backend| async move { (backend.name(), backend.search(&self.ctx, query).await) });
+            .map(|one| async move { (one.backend.name(), one.backend.search(&self.ctx, query).await) });
         let answers = futures_util::future::join_all(asked).await;
         let mut hits = QueryHits {
             query: query.text.clone(),
@@ -218,7 +233,10 @@ impl Engine<'_> {
         let mut error = None;
         for (backend, answer) in answers {
             match answer {
-                Ok(found) => hits.rankings.push(self.allowed(backend, found)),
+                Ok(found) => {
+                    hits.rankings.push(self.allowed(backend, found));
+                    hits.answered.push(backend.to_owned());
+                }
                 Err(failure) => {
                     tracing::warn!(job.id = %self.work.job().terms.id, backend, error = %failure, "a search backend failed");
                     hits.failed.push(backend.to_owned());
@@ -229,7 +247,7 @@ impl Engine<'_> {
         match error {
             Some(error) if hits.rankings.is_empty() => Err(error),
             _ => Ok(ResearchReply {
-                usage: Usage::ZERO.with(Unit::Search, 1_000_000 * hits.rankings.len() as u64),
+                usage: Usage::ZERO.with(Unit::Search, QUERY * hits.answered.len() as u64),
                 target: "".into(),
                 value: hits,
             }),
@@ -239,24 +257,23 @@ impl Engine<'_> {
     /// Returns the hits that the filters of the request allow.
     fn allowed(&self, backend: &str, found: Vec<SearchHit>) -> Vec<Hit> {
         let hits = found.into_iter().filter(|hit| {
-            may_use(
-                self.payload,
-                &hit.url,
-                hit.date,
-                hit.is_date_filtered || !hit.is_readable,
-            )
+            // A web page may state its date.
+            let allows_undated = hit.is_date_filtered || !hit.is_readable;
+            may_use(self.payload, &hit.url, hit.date, allows_undated)
         });
         hits.map(|hit| Hit {
             url: hit.url,
             title: hit.title,
             date: hit.date,
             backend: backend.to_owned(),
+            is_readable: hit.is_readable,
+            is_date_filtered: hit.is_date_filtered,
         })
         .collect()
     }
 
     /// Returns the next pages to read: new addresses, at most [`MAX_PAGES_PER_HOST`] of a host.
-    fn select(&self, found: &[Hit], known: &mut HashSet<String>, count: u32) -> Vec<Page> {
+    fn select(&self, found: &[Hit], known: &mut Known, count: u32) -> Vec<Page> {
         let mut pages: Vec<Page> = Vec::new();
         for hit in found {
             if pages.len() >= count as usize {
@@ -265,21 +282,40 @@ impl Engine<'_> {
             let Some(address) = canonical(&hit.url) else {
                 continue;
             };
-            let host = host(&hit.url).unwrap_or_default();
-            let is_web = hit.url.starts_with("http");
-            let of_host = pages.iter().filter(|page| page.host == host).count();
-            if is_web && of_host >= MAX_PAGES_PER_HOST || !known.insert(address) {
+            let backend = self.backends.iter().find(|one| one.backend.name() == hit.backend);
+            let Some(backend) = backend else { continue };
+            let host = host(&hit.url).filter(|_| !hit.is_readable);
+            let of_host = host.as_ref().and_then(|host| known.hosts.get(host));
+            if of_host.is_some_and(|count| *count >= MAX_PAGES_PER_HOST) || !known.addresses.insert(address) {
                 continue;
             }
-            let backend = self.backends.iter().find(|backend| backend.name() == hit.backend);
-            let Some(backend) = backend.cloned() else { continue };
+            if let Some(host) = host {
+                *known.hosts.entry(host).or_default() += 1;
+            }
             pages.push(Page {
                 hit: hit.clone(),
-                host,
-                backend,
+                backend: backend.backend.clone(),
             });
         }
         pages
+    }
+
+    /// Returns the notes from which queries may be derived: private documents are not revealed to
+    /// public backends.
+    fn public_notes(&self, findings: &Findings) -> Vec<Note> {
+        let has_public = self.backends.iter().any(|one| !one.backend.is_private());
+        let is_private = |note: &&Note| {
+            let source = findings
+                .sources
+                .iter()
+                .find(|source| source.number == note.source);
+            source.is_some_and(|source| source.is_private)
+        };
+        let notes = findings.notes.iter();
+        notes
+            .filter(|note| !has_public || !is_private(note))
+            .cloned()
+            .collect()
     }
 
     /// Assesses the notes; `None` if the budget does not cover the call. If the call fails, there
@@ -289,14 +325,10 @@ impl Engine<'_> {
             let body = json!({"gaps": reflection.gaps, "contradictions": reflection.contradictions});
             self.event("research.reflect", &body)
         };
-        let call = Call {
-            number: round * ROUND_STEPS + REFLECT_STEP,
-            stage: Stage::Plan,
-            is_last: false,
-            progress: &progress,
-        };
-        let max_queries = self.payload.caps.queries.div_ceil(self.payload.caps.rounds);
-        let texts = texts_within(&findings.notes, PLANNER_INPUT);
+        let call = Call::new(round * ROUND_STEPS + REFLECT_STEP, Stage::Plan, &progress);
+        let max_queries = self.max_queries();
+        let public = self.public_notes(findings);
+        let texts = texts_within(&public, PLANNER_INPUT);
         let brief = self.brief(findings);
         let called = self
             .call(self.work, call, || {
@@ -319,12 +351,19 @@ pub(super) fn texts_within(notes: &[Note], max_bytes: u64) -> Vec<NoteText<'_>> 
     let mut left = max_bytes;
     let texts = notes.iter().map_while(|note| {
         left = left.checked_sub(note.claim.len() as u64 + 16)?;
-        Some(NoteText {
-            claim: &note.claim,
-            source: note.source,
-        })
+        Some(note_text(note))
     });
     texts.collect()
+}
+
+/// Returns the text of a note.
+pub(super) fn note_text(note: &Note) -> NoteText<'_> {
+    NoteText {
+        claim: &note.claim,
+        quote: &note.quote,
+        source: note.source,
+        date: note.date,
+    }
 }
 
 /// Returns the first queries that are safe and were not asked before.
@@ -339,13 +378,13 @@ fn choose(queries: &[String], asked: &mut HashSet<String>, count: u32) -> Vec<St
 }
 
 /// Merges the rankings of all queries and backends by reciprocal ranks.
-fn fused(rankings: Vec<Vec<Hit>>) -> Vec<Hit> {
+fn fused(rankings: Vec<Vec<Hit>>, weights: &[f32]) -> Vec<Hit> {
     let addresses: Vec<Vec<String>> = rankings
         .iter()
         .map(|ranking| ranking.iter().map(|hit| hit.url.clone()).collect())
         .collect();
     let mut hits: Vec<Hit> = rankings.into_iter().flatten().collect();
-    let order = fuse(&addresses, &[]);
+    let order = fuse(&addresses, weights);
     let fused = order.into_iter().filter_map(|(address, _)| {
         let place = hits.iter().position(|hit| hit.url == address)?;
         Some(hits.swap_remove(place))

@@ -1,7 +1,6 @@
 //! Recorded calls. A free call is repeated after a crash. A paid call whose outcome is unknown is
 //! counted as lost, not charged, and repeated: its only effect was its cost.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -9,11 +8,12 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use tollgate_accounts::Vault;
 use tollgate_jobs::{Progress, Work, sealed};
 use tollgate_pipeline::Reservation;
-use tollgate_storage::{Job, NewJobEvent, StorageError, StorageErrorKind, UsagePart};
-use tollgate_types::{Error, PriceVersion, Prices, StepState, Usage};
+use tollgate_storage::{Job, NewJobEvent, StorageError, StorageErrorKind};
+use tollgate_types::{Error, StepState, Usage};
 use tollgate_upstream::{ResearchReply, UpstreamError, UpstreamErrorKind};
 
 use super::super::bounds::Stage;
+use super::super::cast::Spent;
 use super::super::payload::StepOutcome;
 use super::{Engine, Stop};
 
@@ -33,19 +33,20 @@ pub(super) const NOTES_STEP: u32 = 400;
 pub(super) const REFLECT_STEP: u32 = 900;
 pub(super) const OUTLINE_STEP: u32 = 100_000;
 pub(super) const SECTION_STEP: u32 = 100_001;
+pub(super) const JUDGE_STEP: u32 = 100_200;
+pub(super) const CORRECTION_STEP: u32 = 100_500;
+pub(super) const SECOND_JUDGE_STEP: u32 = 100_600;
 /// Local steps that send the text of a section to the owner of the job.
 pub(super) const DELTA_STEP: u32 = 100_700;
 
 /// Returns the stage of a paid step; `None` for steps without a cost.
 fn stage(number: u32) -> Option<Stage> {
-    if number >= DELTA_STEP {
-        return None;
-    }
-    if number >= SECTION_STEP {
-        return Some(Stage::Write);
-    }
-    if number == PLAN_STEP || number == OUTLINE_STEP {
-        return Some(Stage::Plan);
+    match number {
+        PLAN_STEP | OUTLINE_STEP => return Some(Stage::Plan),
+        SECTION_STEP..JUDGE_STEP | CORRECTION_STEP..SECOND_JUDGE_STEP => return Some(Stage::Write),
+        JUDGE_STEP..CORRECTION_STEP | SECOND_JUDGE_STEP..DELTA_STEP => return Some(Stage::Judge),
+        DELTA_STEP.. => return None,
+        _ => {}
     }
     match number % ROUND_STEPS {
         SEARCH_STEP..READ_STEP => Some(Stage::Search),
@@ -81,6 +82,29 @@ pub(super) struct Call<'e, T> {
     pub(super) is_last: bool,
     /// Returns the progress that is recorded with the result.
     pub(super) progress: &'e (dyn Fn(&T) -> Progress + Sync),
+    /// Returns the names of the backends that answered, for a search.
+    pub(super) backends: fn(&T) -> Vec<String>,
+}
+
+impl<'e, T> Call<'e, T> {
+    /// Describes a call of a round.
+    pub(super) fn new(number: u32, stage: Stage, progress: &'e (dyn Fn(&T) -> Progress + Sync)) -> Self {
+        Self {
+            number,
+            stage,
+            is_last: false,
+            progress,
+            backends: |_| Vec::new(),
+        }
+    }
+
+    /// Describes one of the last calls.
+    pub(super) fn last(number: u32, stage: Stage, progress: &'e (dyn Fn(&T) -> Progress + Sync)) -> Self {
+        Self {
+            is_last: true,
+            ..Self::new(number, stage, progress)
+        }
+    }
 }
 
 impl Engine<'_> {
@@ -165,6 +189,7 @@ impl Engine<'_> {
         let outcome = StepOutcome {
             usage: Usage::ZERO,
             target: String::new(),
+            backends: Vec::new(),
             value,
         };
         let sealed = self.sealed(&outcome)?;
@@ -179,13 +204,14 @@ impl Engine<'_> {
         reply: ResearchReply<T>,
         reservation: Reservation<'_>,
     ) -> Result<Called<T>, Stop> {
-        let bound = self.bounds.call(call.stage);
+        let bound = self.payload.bounds.call(call.stage);
         let outcome = StepOutcome {
-            usage: within(reply.usage, &bound),
+            usage: within(reply.usage, &bound.usage),
             target: reply.target.to_string(),
+            backends: (call.backends)(&reply.value),
             value: reply.value,
         };
-        let cost = self.prices.cost(&outcome.usage);
+        let cost = self.payload.cast.cost(call.stage, &outcome.spent());
         let sealed = self.sealed(&outcome)?;
         work.record_done(call.number, sealed, (call.progress)(&outcome.value))
             .await?;
@@ -195,7 +221,7 @@ impl Engine<'_> {
     }
 
     fn reservation<T>(&self, call: &Call<'_, T>) -> Option<Reservation<'_>> {
-        let bound = self.bounds.cost(call.stage);
+        let bound = self.payload.bounds.call(call.stage).cost;
         match call.is_last {
             true => self.purse.reserve_last(bound),
             false => self.purse.reserve(bound),
@@ -280,11 +306,20 @@ fn corrupt(error: &Error) -> StorageError {
     StorageError::new(StorageErrorKind::Corrupt, error.operator_message())
 }
 
-/// Returns a usage that is at most `bound` in every class.
+/// Returns a usage that costs at most as much as `bound`. Providers that report more than they were
+/// asked for are not paid for it.
 fn within(usage: Usage, bound: &Usage) -> Usage {
-    usage.iter().fold(Usage::ZERO, |within, (unit, quantity)| {
-        within.with(unit, quantity.min(bound.get(unit)))
-    })
+    let (input, output) = (bound.total_input(), bound.total_output());
+    match usage.has_non_tokens() || usage.total_input() > input || usage.total_output() > output {
+        false => usage,
+        true => usage.iter().fold(
+            Usage::tokens(usage.total_input().min(input), usage.total_output().min(output)),
+            |within, (unit, quantity)| match unit.is_token() {
+                true => within,
+                false => within.with(unit, quantity.min(bound.get(unit))),
+            },
+        ),
+    }
 }
 
 /// Returns the number of lost attempts that a step has recorded.
@@ -298,34 +333,15 @@ pub(super) fn lost_calls(work: &Work) -> u32 {
     steps.iter().map(|step| u32::from(lost_in(&step.handle))).sum()
 }
 
-/// Returns the charged usage of all recorded steps, one part for each stage.
-pub(in super::super) fn spent(
-    vault: &Vault,
-    job: &Job,
-    work: &Work,
-    (version, prices): (PriceVersion, &Prices),
-) -> Result<Vec<UsagePart>, Error> {
-    let mut stages: BTreeMap<Stage, (Usage, String)> = BTreeMap::new();
-    for step in work.recorded_steps() {
-        let Some(stage) = stage(step.number).filter(|_| step.state == StepState::Done) else {
-            continue;
-        };
+/// Returns the calls of all recorded steps.
+pub(in super::super) fn spent(vault: &Vault, job: &Job, work: &Work) -> Result<Vec<(Stage, Spent)>, Error> {
+    let mut steps = work.recorded_steps();
+    steps.retain(|step| step.state == StepState::Done);
+    steps.sort_by_key(|step| step.number);
+    let calls = steps.iter().filter_map(|step| Some((stage(step.number)?, step)));
+    let calls = calls.map(|(stage, step)| {
         let outcome: StepOutcome<IgnoredAny> = sealed::open(vault, job, &step.outcome)?;
-        let (usage, target) = stages.entry(stage).or_default();
-        *usage = usage.plus(&outcome.usage);
-        if target.is_empty() {
-            *target = outcome.target;
-        }
-    }
-    let parts = stages.into_iter().zip(0..);
-    let parts = parts.map(|((stage, (usage, target)), number)| UsagePart {
-        number,
-        name: stage.as_str().into(),
-        model: job.model.clone(),
-        target: target.into(),
-        price_version: version,
-        usage,
-        cost: prices.cost(&usage),
+        Ok((stage, outcome.spent()))
     });
-    Ok(parts.collect())
+    calls.collect()
 }

@@ -7,13 +7,16 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 use tollgate_evidence::report::sanitize_section;
 use tollgate_jobs::Progress;
-use tollgate_upstream::{NoteText, SectionPlan, SectionSentence};
+use tollgate_upstream::{FailedSentence, NoteText, SectionPlan, SectionSentence, UpstreamError};
 
-use super::super::bounds::{PLANNER_INPUT, Stage, WRITER_INPUT};
+use super::super::bounds::{JUDGE_INPUT, PLANNER_INPUT, Stage, WRITER_INPUT};
 use super::super::payload::Note;
-use super::rounds::{Silent, texts_within};
-use super::steps::{Call, DELTA_STEP, OUTLINE_STEP, SECTION_STEP};
-use super::verify::{Claim, ClaimStatus, claims};
+use super::judge::{Hearing, Statement};
+use super::rounds::{Silent, note_text, texts_within};
+use super::steps::{
+    CORRECTION_STEP, Call, DELTA_STEP, JUDGE_STEP, OUTLINE_STEP, SECOND_JUDGE_STEP, SECTION_STEP,
+};
+use super::verify::{Claim, ClaimStatus, Evidence, cited};
 use super::{Engine, Findings, MAX_CONCURRENT_SECTIONS, Stop};
 
 /// A verified section.
@@ -57,15 +60,10 @@ impl Engine<'_> {
             let titles: Vec<&str> = outline.iter().map(|planned| &*planned.title).collect();
             self.event("research.outline", &json!({"sections": titles}))
         };
-        let call = Call {
-            number: OUTLINE_STEP,
-            stage: Stage::Plan,
-            is_last: true,
-            progress: &progress,
-        };
+        let call = Call::last(OUTLINE_STEP, Stage::Plan, &progress);
         let (texts, max_sections) = (
             texts_within(&findings.notes, PLANNER_INPUT),
-            self.payload.caps.sections,
+            self.payload.bounds.caps.sections,
         );
         let brief = self.brief(findings);
         let called = self
@@ -103,14 +101,9 @@ impl Engine<'_> {
             .collect();
         let texts = texts_within(&notes, WRITER_INPUT);
         let silent = |_: &Vec<SectionSentence>| Progress::default();
-        let call = Call {
-            number: SECTION_STEP + position,
-            stage: Stage::Write,
-            is_last: true,
-            progress: &silent,
-        };
+        let call = Call::last(SECTION_STEP + position, Stage::Write, &silent);
         let brief = self.brief(findings);
-        let max_tokens = self.bounds.section_tokens();
+        let max_tokens = self.payload.bounds.section_tokens();
         let work = self.work.part(Arc::new(Silent));
         let called = self
             .call(&work, call, || {
@@ -118,11 +111,12 @@ impl Engine<'_> {
                 provider.write(&self.ctx, &brief, &planned.title, &texts, max_tokens)
             })
             .await?;
-        let (sentences, is_fallback) = match called.done() {
+        let (sentences, mut is_degraded) = match called.done() {
             Some(sentences) => (sentences, false),
             None => (self.extracted(planned, &texts, findings).await, true),
         };
-        let claims = self.verified(sentences, &positions, findings);
+        let (claims, is_unjudged) = self.verified(position, sentences, &positions, findings).await?;
+        is_degraded |= is_unjudged;
         let section = Section {
             title: title(&planned.title),
             claims,
@@ -136,7 +130,7 @@ impl Engine<'_> {
             .await
         {
             true => Err(Stop::Blocked),
-            false => Ok((section, is_fallback)),
+            false => Ok((section, is_degraded)),
         }
     }
 
@@ -147,7 +141,7 @@ impl Engine<'_> {
         findings: &Findings,
     ) -> Vec<SectionSentence> {
         let brief = self.brief(findings);
-        let max_tokens = self.bounds.section_tokens();
+        let max_tokens = self.payload.bounds.section_tokens();
         let written = self
             .research
             .extractive
@@ -155,18 +149,138 @@ impl Engine<'_> {
         written.await.map(|reply| reply.value).unwrap_or_default()
     }
 
-    fn verified(
+    /// Verifies the sentences of a section, and has failed ones corrected once. Returns whether the
+    /// judge did not decide.
+    async fn verified(
         &self,
+        position: u32,
         sentences: Vec<SectionSentence>,
         positions: &[usize],
         findings: &Findings,
-    ) -> Vec<Claim> {
-        let sentences = sentences.into_iter().map(|sentence| SectionSentence {
-            text: plain(&sanitize_section(&sentence.text, &|_| false)),
-            notes: sentence.notes,
+    ) -> Result<(Vec<Claim>, bool), Stop> {
+        let evidence = Evidence::new(&findings.notes);
+        let sentences = sentences.into_iter().filter_map(cleaned);
+        let mut claims: Vec<Claim> = sentences
+            .map(|sentence| {
+                let cited = cited(&sentence.notes, positions);
+                evidence.claim(sentence, cited)
+            })
+            .collect();
+        let mut all: Vec<&mut Claim> = claims.iter_mut().collect();
+        let mut is_unjudged = self.judge(JUDGE_STEP + position, &mut all, findings).await?;
+        let corrected = self.corrected(position, &claims, &evidence, findings).await?;
+        let mut corrected: Vec<(usize, Claim)> = corrected;
+        let mut again: Vec<&mut Claim> = corrected.iter_mut().map(|(_, claim)| claim).collect();
+        is_unjudged |= self
+            .judge(SECOND_JUDGE_STEP + position, &mut again, findings)
+            .await?;
+        for (place, mut claim) in corrected {
+            let is_verified = matches!(claim.status, ClaimStatus::Verified | ClaimStatus::Repaired);
+            if let Some(failed) = claims.get_mut(place).filter(|_| is_verified) {
+                claim.status = ClaimStatus::Repaired;
+                *failed = claim;
+            }
+        }
+        let claims = claims.into_iter();
+        let shown = claims.map(|claim| claim.shown(self.payload.marks_unverified));
+        Ok((shown.collect(), is_unjudged))
+    }
+
+    /// Has the judge decide about the verified claims. Returns whether there is a judge that did
+    /// not decide.
+    async fn judge(&self, step: u32, claims: &mut [&mut Claim], findings: &Findings) -> Result<bool, Stop> {
+        let (Some(models), true) = (&self.models, self.payload.cast.stages.contains_key(&Stage::Judge))
+        else {
+            return Ok(false);
+        };
+        let is_verified =
+            |claim: &Claim| matches!(claim.status, ClaimStatus::Verified | ClaimStatus::Repaired);
+        let mut verified: Vec<&mut Claim> = Vec::new();
+        for claim in claims.iter_mut() {
+            if is_verified(claim) {
+                verified.push(claim);
+            }
+        }
+        let statements: Vec<Statement<'_>> = verified
+            .iter()
+            .map(|claim| Statement {
+                text: &claim.text,
+                notes: &claim.notes,
+            })
+            .collect();
+        let max_bytes = usize::try_from(JUDGE_INPUT).unwrap_or(usize::MAX);
+        let hearing = Hearing::new(&statements, &findings.notes, max_bytes);
+        if hearing.is_empty() {
+            return Ok(false);
+        }
+        let silent = |_: &Vec<Option<f64>>| Progress::default();
+        let call = Call::last(step, Stage::Judge, &silent);
+        let work = self.work.part(Arc::new(Silent));
+        let called = self.call(&work, call, || models.judge(&hearing)).await?;
+        let Some(supports) = called.done() else {
+            return Ok(true);
+        };
+        for (claim, support) in verified.into_iter().zip(supports) {
+            claim.judge(support);
+        }
+        Ok(false)
+    }
+
+    /// Has the unverified claims corrected by the writer, and verifies them again. Returns the
+    /// corrected ones with their positions.
+    async fn corrected(
+        &self,
+        position: u32,
+        claims: &[Claim],
+        evidence: &Evidence<'_>,
+        findings: &Findings,
+    ) -> Result<Vec<(usize, Claim)>, Stop> {
+        let claims = claims.iter().enumerate();
+        let failed: Vec<(usize, &Claim)> = claims
+            .filter(|(_, claim)| claim.status == ClaimStatus::Unverified)
+            .collect();
+        if failed.is_empty() || self.models.is_none() {
+            return Ok(Vec::new());
+        }
+        let candidates: Vec<Vec<usize>> = failed
+            .iter()
+            .map(|(_, claim)| evidence.candidates(claim))
+            .collect();
+        let sentences: Vec<FailedSentence<'_>> = failed
+            .iter()
+            .zip(&candidates)
+            .map(|((_, claim), candidates)| FailedSentence {
+                text: &claim.text,
+                reason: claim.reason.as_deref().unwrap_or_default(),
+                notes: candidates
+                    .iter()
+                    .filter_map(|position| findings.notes.get(*position))
+                    .map(note_text)
+                    .collect(),
+            })
+            .collect();
+        let silent = |_: &Vec<Option<SectionSentence>>| Progress::default();
+        let call = Call::last(CORRECTION_STEP + position, Stage::Write, &silent);
+        let (brief, max_tokens) = (self.brief(findings), self.payload.bounds.section_tokens());
+        let work = self.work.part(Arc::new(Silent));
+        let called = self
+            .call(&work, call, || async {
+                let provider = self.provider();
+                let reply = provider
+                    .correct(&self.ctx, &brief, &sentences, max_tokens)
+                    .await?;
+                reply.ok_or_else(|| UpstreamError::protocol("the provider corrects no sentences"))
+            })
+            .await?;
+        let corrected = called.done().unwrap_or_default();
+        let corrected = failed.iter().zip(&candidates).zip(corrected);
+        let claims = corrected.filter_map(|(((place, claim), candidates), sentence)| {
+            let mut sentence = cleaned(sentence?)?;
+            sentence.starts_paragraph = claim.starts_paragraph;
+            let cited = cited(&sentence.notes, candidates);
+            Some((*place, evidence.claim(sentence, cited)))
         });
-        let is_marking = self.payload.marks_unverified;
-        claims(sentences.collect(), positions, &findings.notes, is_marking)
+        Ok(claims.collect())
     }
 
     /// Sends a section to the owner of the job, once.
@@ -181,6 +295,12 @@ impl Engine<'_> {
         self.local(self.work, DELTA_STEP + position, &progress, async { Ok(()) })
             .await
     }
+}
+
+/// Returns a sentence without markup; `None` if nothing is left.
+fn cleaned(sentence: SectionSentence) -> Option<SectionSentence> {
+    let text = plain(&sanitize_section(&sentence.text, &|_| false));
+    (!text.is_empty()).then_some(SectionSentence { text, ..sentence })
 }
 
 /// Returns a text in one line.

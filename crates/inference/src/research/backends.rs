@@ -1,0 +1,112 @@
+//! Search backends of a report: those that the request names, else those of its model.
+
+use std::sync::Arc;
+
+use tollgate_catalog::Model;
+use tollgate_types::{Error, ErrorCode};
+use tollgate_upstream::SearchBackend;
+
+use super::Research;
+use super::cast::StageModel;
+use super::read::SourceSpec;
+
+/// Collection of the simulated models.
+const DEMO: &str = "demo";
+/// Name of the web search backends in the settings of a model.
+const WEB: &str = "web";
+/// Prefix of the names of corpora in the settings of a model.
+const CORPUS: &str = "corpus/";
+
+/// A search backend of a report.
+pub(super) struct SourceBackend {
+    pub(super) backend: Arc<dyn SearchBackend>,
+    /// Factor of its results when the results of several backends are merged.
+    pub(super) weight: f32,
+    /// Model and price of its queries in usage parts; `None` if the price of the report's model
+    /// applies.
+    pub(super) terms: Option<StageModel>,
+}
+
+impl From<Arc<dyn SearchBackend>> for SourceBackend {
+    fn from(backend: Arc<dyn SearchBackend>) -> Self {
+        Self {
+            backend,
+            weight: 1.0,
+            terms: None,
+        }
+    }
+}
+
+impl Research {
+    /// Returns the backends that a report searches.
+    pub(super) fn backends(
+        &self,
+        model: &Model,
+        sources: &[SourceSpec],
+    ) -> Result<Vec<SourceBackend>, Error> {
+        let backends = match (sources.is_empty(), model.simulated) {
+            (true, true) => vec![self.corpora.demo.clone().into()],
+            (true, false) => self.default_backends(model),
+            (false, _) => {
+                let named = sources.iter().enumerate();
+                let named = named.map(|(at, source)| self.named(model, at, source));
+                named
+                    .collect::<Result<Vec<_>, Error>>()?
+                    .into_iter()
+                    .flatten()
+                    .collect()
+            }
+        };
+        match backends.is_empty() {
+            true => {
+                let message = "The model has no sources at the moment. Name 'sources', or use another model.";
+                Err(Error::new(ErrorCode::ModelUnavailable, message))
+            }
+            false => Ok(backends),
+        }
+    }
+
+    fn default_backends(&self, model: &Model) -> Vec<SourceBackend> {
+        let named = model.research.as_ref().and_then(|roles| roles.sources.as_ref());
+        let searches = |name: &str| named.is_none_or(|named| named.iter().any(|one| one == name));
+        let corpora = self.corpora.configured.iter();
+        let corpora = corpora.filter(|(name, _)| searches(&format!("{CORPUS}{name}")));
+        let web = if searches(WEB) {
+            self.web_backends()
+        } else {
+            Vec::new()
+        };
+        web.into_iter()
+            .chain(corpora.map(|(_, corpus)| corpus.clone().into()))
+            .collect()
+    }
+
+    fn web_backends(&self) -> Vec<SourceBackend> {
+        Vec::new()
+    }
+
+    fn named(&self, model: &Model, at: usize, source: &SourceSpec) -> Result<Vec<SourceBackend>, Error> {
+        let refused = |code, name: &str, message: String| {
+            let param = format!("sources[{at}].{name}");
+            Err(Error::new(code, format!("'{param}' {message}")).with_param(param))
+        };
+        match source {
+            SourceSpec::Corpus { name } if model.simulated => match name == DEMO {
+                true => Ok(vec![self.corpora.demo.clone().into()]),
+                false => refused(
+                    ErrorCode::ParameterOutOfRange,
+                    "name",
+                    format!("must be '{DEMO}': simulated models search only this corpus."),
+                ),
+            },
+            SourceSpec::Corpus { name } => match self.corpora.configured.get(name) {
+                Some(corpus) => Ok(vec![corpus.clone().into()]),
+                None => {
+                    let shown: String = name.chars().take(60).collect();
+                    let message = format!("is '{shown}', which does not exist.");
+                    refused(ErrorCode::NotFound, "name", message)
+                }
+            },
+        }
+    }
+}
