@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use sqlx::AssertSqlSafe;
 use tollgate_storage::job::SUSPECT_DEATHS;
 use tollgate_storage::{
     Job, JobActivity, JobCancel, JobError, JobEvent, JobFilter, JobLease, JobStep, LeasedDelivery, LeasedJob,
@@ -47,26 +48,60 @@ pub(crate) const IS_WAITING: &str = "SELECT EXISTS (SELECT 1 FROM job WHERE stat
 /// ahead.
 pub(crate) const SHORTEN_LEASES: &str = "UPDATE job SET lease_until = $1 \
     WHERE status = 'in_progress' AND lease_until > $2";
-const _: () = assert!(SUSPECT_DEATHS == 2, "must equal the number in CLAIM");
+const _: () = assert!(SUSPECT_DEATHS == 2, "must equal the number in CLAIM_HEAD");
 
-/// Leases due jobs with fairness between accounts: the first job of every account precedes the
-/// second job of any account. Running jobs of an account count.
-pub(crate) const CLAIM: &str = "UPDATE job SET worker = $1, epoch = epoch + 1, lease_until = $3, status = 'in_progress', \
+/// Returns the statement that leases due jobs with fairness between accounts, for this number of
+/// caps: the first job of every account precedes the second job of any account. Running jobs of an
+/// account count.
+///
+/// The parameters after the sixth are kind, maximum per account and maximum per worker of each cap.
+/// Jobs beyond their cap get no place, so that they delay no other job of the account. An account
+/// beyond its own maximum gets no place on the node.
+pub(crate) fn claim(caps: usize) -> AssertSqlSafe<String> {
+    let mut cap = "SELECT CAST(NULL AS TEXT) AS kind, 0 AS per_account, 0 AS per_worker".to_owned();
+    for first in (7..).step_by(3).take(caps) {
+        let [kind, account, worker] = [first, first + 1, first + 2];
+        cap.push_str(&format!(
+            " UNION ALL SELECT CAST(${kind} AS TEXT), CAST(${account} AS BIGINT), CAST(${worker} AS BIGINT)"
+        ));
+    }
+    AssertSqlSafe(format!("{CLAIM_HEAD}{cap}{CLAIM_TAIL}"))
+}
+
+const CLAIM_HEAD: &str = "UPDATE job SET worker = $1, epoch = epoch + 1, lease_until = $3, status = 'in_progress', \
     deaths = CASE WHEN worker IS NULL THEN deaths WHEN activity = 'working_alone' THEN deaths + 1 \
         WHEN activity = 'working' AND deaths < 2 THEN deaths + 1 ELSE deaths END, \
     activity = CASE WHEN activity = 'working_alone' THEN 'working' ELSE activity END, started_at = COALESCE(started_at, $2), \
     last_event = CASE WHEN started_at IS NULL THEN last_event + 1 ELSE last_event END \
-    FROM (SELECT owner, chosen FROM ( \
-            SELECT waiting.account_id AS owner, waiting.id AS chosen, \
-                row_number() OVER (PARTITION BY waiting.account_id ORDER BY waiting.id) + COALESCE(running, 0) AS place \
-            FROM job AS waiting \
-            LEFT JOIN (SELECT account_id, count(*) AS running FROM job \
-                WHERE status = 'in_progress' AND lease_until > $2 GROUP BY account_id) AS busy \
-                ON busy.account_id = waiting.account_id \
-            WHERE waiting.status IN ('queued', 'in_progress') AND (waiting.due_at <= $2 OR waiting.due_at > $6) \
-                AND (waiting.lease_until IS NULL OR waiting.lease_until <= $2) \
-                AND (waiting.status <> 'queued' OR waiting.start_by IS NULL OR waiting.start_by > $2) \
-        ) AS placed WHERE place <= $5 ORDER BY place, chosen LIMIT $4) AS next \
+    FROM (WITH cap AS (";
+/// Only running jobs have leases. The condition on their status selects the index of unfinished
+/// jobs.
+const CLAIM_TAIL: &str = "), \
+        running AS (SELECT account_id, kind, count(*) AS jobs, sum(CASE WHEN worker = $1 THEN 1 ELSE 0 END) AS own \
+            FROM job WHERE status IN ('queued', 'in_progress') AND lease_until > $2 GROUP BY account_id, kind), \
+        of_account AS (SELECT account_id, sum(jobs) AS jobs FROM running GROUP BY account_id), \
+        of_worker AS (SELECT kind, sum(own) AS jobs FROM running GROUP BY kind), \
+        waiting AS (SELECT job.account_id, job.id, job.kind, cap.per_account, cap.per_worker, \
+                row_number() OVER (PARTITION BY job.account_id, job.kind ORDER BY job.id) \
+                    + COALESCE(running.jobs, 0) AS kind_place \
+            FROM job LEFT JOIN cap ON cap.kind = job.kind \
+            LEFT JOIN running ON running.account_id = job.account_id AND running.kind = job.kind \
+            WHERE job.status IN ('queued', 'in_progress') AND (job.due_at <= $2 OR job.due_at > $6) \
+                AND (job.lease_until IS NULL OR job.lease_until <= $2) \
+                AND (job.status <> 'queued' OR job.start_by IS NULL OR job.start_by > $2)), \
+        placed AS (SELECT waiting.account_id, waiting.id, waiting.kind, \
+                waiting.per_worker - COALESCE(of_worker.jobs, 0) AS room, \
+                row_number() OVER (PARTITION BY waiting.account_id ORDER BY waiting.id) \
+                    + COALESCE(of_account.jobs, 0) AS place \
+            FROM waiting LEFT JOIN of_account ON of_account.account_id = waiting.account_id \
+            LEFT JOIN of_worker ON of_worker.kind = waiting.kind \
+            WHERE waiting.per_account IS NULL OR (waiting.kind_place <= waiting.per_account \
+                AND COALESCE(of_worker.jobs, 0) < waiting.per_worker)), \
+        ranked AS (SELECT account_id, id, place, room, \
+                row_number() OVER (PARTITION BY kind ORDER BY place, id) AS worker_place \
+            FROM placed WHERE place <= $5) \
+        SELECT account_id AS owner, id AS chosen FROM ranked WHERE room IS NULL OR worker_place <= room \
+            ORDER BY place, id LIMIT $4) AS next \
     WHERE account_id = next.owner AND id = next.chosen AND status IN ('queued', 'in_progress') \
         AND (lease_until IS NULL OR lease_until <= $2) RETURNING *";
 
@@ -129,7 +164,6 @@ pub(crate) const STATEMENTS: &[&str] = &[
     EVENTS,
     IS_WAITING,
     SHORTEN_LEASES,
-    CLAIM,
     RENEW,
     ADVANCE,
     RELEASE,

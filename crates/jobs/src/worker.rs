@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tollgate_storage::job::{MAX_DEATHS, MAX_PAUSE};
 use tollgate_storage::{
-    JobActivity, JobClaim, JobEnd, JobError, JobLease, LeasedJob, Result, Settlement, StorageError,
+    JobActivity, JobClaim, JobEnd, JobError, JobLease, KindCap, LeasedJob, Result, Settlement, StorageError,
     StorageErrorKind,
 };
 use tollgate_types::usage::Outcome;
@@ -28,6 +28,8 @@ pub struct WorkerSettings {
     pub concurrency: usize,
     /// Maximum number of concurrent jobs of one account, on all workers together.
     pub per_account: u32,
+    /// Lower limits of single kinds of jobs.
+    pub caps: Arc<[KindCap]>,
     /// Duration of a lease. The worker renews the lease each time that a third of the duration has
     /// passed.
     pub lease: Duration,
@@ -43,6 +45,7 @@ impl Default for WorkerSettings {
         Self {
             concurrency: 256,
             per_account: 16,
+            caps: Arc::default(),
             lease: Duration::from_secs(30),
             drain: Duration::from_secs(30),
             retention: Duration::from_hours(30 * 24),
@@ -162,6 +165,7 @@ impl Worker {
             until: now.plus(self.settings.lease),
             limit: u32::try_from(slots).unwrap_or(u32::MAX),
             per_account: self.settings.per_account,
+            caps: self.settings.caps.clone(),
         };
         match self.jobs.store.claim(claim).await {
             Ok(claimed) => claimed,
@@ -194,6 +198,7 @@ impl Worker {
         let worker = self.clone();
         self.running.spawn(async move {
             let id = leased.lease.job;
+            let has_cap = worker.has_cap(&leased.job.terms.kind);
             let cancelled = worker.jobs.watch.run(id);
             if leased.job.cancel_requested {
                 cancelled.cancel();
@@ -201,7 +206,15 @@ impl Worker {
             worker.execute(leased, cancelled).await;
             worker.jobs.watch.stop(id);
             drop(permit);
+            if has_cap {
+                // A job of the same kind may wait for this slot.
+                worker.jobs.watch.accepted.notify_one();
+            }
         });
+    }
+
+    fn has_cap(&self, kind: &str) -> bool {
+        self.settings.caps.iter().any(|cap| *cap.kind == *kind)
     }
 
     async fn execute(&self, leased: LeasedJob, cancelled: CancellationToken) {

@@ -266,8 +266,20 @@ pub struct LeasedJob {
     pub activity: JobActivity,
 }
 
+/// Maximum numbers of running jobs of one kind. Further jobs stay queued and delay no job of
+/// another kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KindCap {
+    /// Kind of work, such as `research`.
+    pub kind: Arc<str>,
+    /// Maximum number of running jobs of this kind of one account, on all workers.
+    pub per_account: u32,
+    /// Maximum number of running jobs of this kind of one worker.
+    pub per_worker: u32,
+}
+
 /// Limits for leasing jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobClaim {
     /// Worker that requests the leases.
     pub worker: WorkerId,
@@ -279,6 +291,8 @@ pub struct JobClaim {
     pub limit: u32,
     /// Maximum number of running jobs of one account on all workers.
     pub per_account: u32,
+    /// Lower limits of single kinds, each kind once.
+    pub caps: Arc<[KindCap]>,
 }
 
 /// Maximum pause before a worker continues a job.
@@ -401,7 +415,8 @@ pub trait JobStore: Send + Sync {
 
     /// Leases due jobs without a worker: accepted jobs that can still start, and jobs whose lease
     /// has expired. Jobs of the accounts with the fewest running jobs come first, then the jobs
-    /// that have waited longest. The first lease starts a job. An expired lease that was not
+    /// that have waited longest. Jobs beyond a [`KindCap`] stay, and later jobs of other kinds or
+    /// accounts are leased before them. The first lease starts a job. An expired lease that was not
     /// released means that its process has died. The death counts if the process worked on the job:
     /// up to [`SUSPECT_DEATHS`] deaths in any case, further deaths only if the process worked on
     /// the job alone.

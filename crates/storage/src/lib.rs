@@ -69,7 +69,7 @@ pub use file::{
 pub use idempotency::{Claim, ClaimOutcome, IdempotencyKeyHash, IdempotencyStore};
 pub use job::{
     Job, JobActivity, JobAdvance, JobCancel, JobClaim, JobEnd, JobError, JobEvent, JobFilter, JobLease,
-    JobSearch, JobStep, JobStore, LeasedJob, NewJob, NewJobEvent, OpenJobs,
+    JobSearch, JobStep, JobStore, KindCap, LeasedJob, NewJob, NewJobEvent, OpenJobs,
 };
 pub use key::{Compat, Key, KeyChange, KeyMode, KeyOwner, KeyRotation, KeyState, KeyStore, NewKey};
 pub use label_prior::{LabelPriorStore, StoredLabelPrior};

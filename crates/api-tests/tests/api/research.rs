@@ -3,6 +3,7 @@
 mod bad_input;
 mod crash;
 mod folders;
+mod limits;
 mod models;
 
 use serde_json::{Value, json};

@@ -22,10 +22,10 @@ use super::pool::Statement;
 use super::subscription::execute;
 use super::{Node, rows};
 use crate::jobs::{
-    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, JobColumns, JobEventColumns, NEWEST,
-    OVERDUE, OpenJobColumns, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, UNFINISHED, bind_end,
-    bind_event, bind_job, bind_list, bind_search, bind_step, cancel_outcome, is_waiting, newest_first,
-    not_forgettable, of_job, of_lease, shorten_leases, void_lease, without_expiry,
+    ADVANCE, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, JobColumns, JobEventColumns, NEWEST, OVERDUE,
+    OpenJobColumns, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, UNFINISHED, bind_end,
+    bind_event, bind_job, bind_list, bind_search, bind_step, cancel_outcome, claim as claim_statement,
+    is_waiting, newest_first, not_forgettable, of_job, of_lease, shorten_leases, void_lease, without_expiry,
 };
 use crate::parts::bind_part;
 use crate::rows::{id_bytes, quantity_column};
@@ -238,13 +238,19 @@ async fn accept(connection: &mut PgConnection, job: NewJob, hold: NewHold) -> Re
 async fn claim_some(connection: &mut PgConnection, claim: JobClaim) -> Result<Vec<LeasedJob>> {
     execute(connection, sqlx::query(CLAIM_LOCK)).await?;
     execute(connection, shorten_leases!(claim)).await?;
-    let statement = sqlx::query(CLAIM)
+    let mut statement: Statement = sqlx::query(claim_statement(claim.caps.len()))
         .bind(id_bytes(claim.worker.as_u128()))
         .bind(claim.now.as_micros())
         .bind(claim.until.as_micros())
         .bind(i64::from(claim.limit))
         .bind(i64::from(claim.per_account))
         .bind(claim.latest_due().as_micros());
+    for cap in &*claim.caps {
+        statement = statement
+            .bind(cap.kind.to_string())
+            .bind(i64::from(cap.per_account))
+            .bind(i64::from(cap.per_worker));
+    }
     let found = statement
         .fetch_all(&mut *connection)
         .await

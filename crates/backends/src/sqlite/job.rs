@@ -17,10 +17,10 @@ use super::holds::HoldState;
 use super::writer::Command;
 use super::{Core, Sqlite};
 use crate::jobs::{
-    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, JobColumns, JobEventColumns, NEWEST,
-    OVERDUE, OpenJobColumns, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, UNFINISHED, bind_end,
-    bind_event, bind_job, bind_list, bind_search, bind_step, cancel_outcome, is_waiting, newest_first,
-    not_forgettable, of_job, of_lease, shorten_leases, void_lease, without_expiry,
+    ADVANCE, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, JobColumns, JobEventColumns, NEWEST, OVERDUE,
+    OpenJobColumns, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, UNFINISHED, bind_end,
+    bind_event, bind_job, bind_list, bind_search, bind_step, cancel_outcome, claim as claim_statement,
+    is_waiting, newest_first, not_forgettable, of_job, of_lease, shorten_leases, void_lease, without_expiry,
 };
 use crate::journal::record::crashed;
 use crate::parts::bind_part;
@@ -58,8 +58,9 @@ impl JobStore for Sqlite {
     }
 
     async fn claim(&self, claim: JobClaim) -> Result<Vec<LeasedJob>> {
+        let check = claim.clone();
         if !self
-            .read(move |connection| Box::pin(is_waiting(connection, claim)))
+            .read(move |connection| Box::pin(is_waiting(connection, check)))
             .await?
         {
             return Ok(Vec::new());
@@ -342,13 +343,20 @@ async fn is_waiting(connection: &mut SqliteConnection, claim: JobClaim) -> Resul
 async fn claim_some(connection: &mut SqliteConnection, claim: JobClaim) -> Result<Vec<LeasedJob>> {
     let shortened = shorten_leases!(claim).execute(&mut *connection).await;
     shortened.map_err(storage_error)?;
-    let rows: Vec<JobColumns> = sqlx::query_as(CLAIM)
+    let mut statement = sqlx::query_as(claim_statement(claim.caps.len()))
         .bind(id_bytes(claim.worker.as_u128()))
         .bind(claim.now.as_micros())
         .bind(claim.until.as_micros())
         .bind(claim.limit)
         .bind(claim.per_account)
-        .bind(claim.latest_due().as_micros())
+        .bind(claim.latest_due().as_micros());
+    for cap in &*claim.caps {
+        statement = statement
+            .bind(cap.kind.to_string())
+            .bind(cap.per_account)
+            .bind(cap.per_worker);
+    }
+    let rows: Vec<JobColumns> = statement
         .fetch_all(&mut *connection)
         .await
         .map_err(storage_error)?;

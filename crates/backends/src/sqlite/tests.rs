@@ -83,6 +83,8 @@ fn statements() -> Vec<Arc<str>> {
         crate::webhooks::STATEMENTS,
     ];
     let fixed = fixed.into_iter().flatten().map(|statement| Arc::from(*statement));
+    let claims = [0, 2].map(|caps| Arc::from(crate::jobs::claim(caps).0));
+    let fixed = fixed.chain(claims);
     fixed.chain(BatchWriter::new().statements()).collect()
 }
 
@@ -193,6 +195,27 @@ fn calls_are_read_from_the_primary_key() {
             let step: String = plan[0].get("detail");
             let expected = "SEARCH usage_hour USING PRIMARY KEY (account_id=? AND hour>? AND hour<?)";
             assert_eq!(step, expected, "{statement}");
+        }
+    });
+}
+
+/// A claim reads the unfinished jobs only, so that it does not depend on the number of ended jobs.
+#[test]
+fn claims_read_unfinished_jobs_from_an_index() {
+    block_on(async {
+        let mut connection = schema().await;
+        let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {}", crate::jobs::claim(1).0));
+        let plan = sqlx::query(explain).fetch_all(&mut connection).await.unwrap();
+        let steps: Vec<String> = plan.iter().map(|step| step.get("detail")).collect();
+        // The running jobs, the waiting jobs, and the rows to update.
+        let of_jobs: Vec<&String> = steps.iter().filter(|step| step.contains(" job ")).collect();
+        assert_eq!(of_jobs.len(), 3, "{steps:#?}");
+        for step in of_jobs {
+            let of_unfinished = ["SCAN job USING INDEX job_unfinished", "SEARCH job USING"];
+            assert!(
+                of_unfinished.iter().any(|plan| step.starts_with(plan)),
+                "{steps:#?}"
+            );
         }
     });
 }

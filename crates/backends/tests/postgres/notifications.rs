@@ -185,8 +185,9 @@ fn job_changes_notify_other_nodes() {
             until: NOW.plus(Duration::from_secs(30)),
             limit: 1,
             per_account: 1,
+            caps: Default::default(),
         };
-        let lease = jobs.claim(claim).await.unwrap()[0].lease;
+        let lease = jobs.claim(claim.clone()).await.unwrap()[0].lease;
         assert_eq!(next(&mut reader).await, changed);
 
         // A renewed lease, a step and a repeated cancellation send no notification.

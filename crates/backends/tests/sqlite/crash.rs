@@ -577,5 +577,6 @@ fn claim(limit: u32) -> JobClaim {
         until: at(30),
         limit,
         per_account: 9,
+        caps: Default::default(),
     }
 }

@@ -35,7 +35,7 @@ pub use job::ResearchHandler;
 pub use routes::routes;
 
 /// Kind of research jobs, as stored.
-const KIND: &str = "research";
+pub const KIND: &str = "research";
 
 /// Accepts and executes research jobs.
 pub struct Research {

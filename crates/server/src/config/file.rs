@@ -10,6 +10,7 @@ use tollgate_catalog::{ModelEntry, PricesEntry, TemplateEntry};
 use tollgate_types::{Credits, Currency};
 
 use super::address;
+use super::research::ResearchSection;
 use super::variable::VariableName;
 
 /// The contents of the settings file.
@@ -45,6 +46,8 @@ pub struct FileConfig {
     pub media: MediaSection,
     /// Rules for fetching caller-supplied URLs.
     pub egress: EgressSection,
+    /// Limits of research jobs.
+    pub research: ResearchSection,
     /// Document collections of research, by name.
     pub corpora: BTreeMap<String, CorpusSection>,
     /// The console of members and operators.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
@@ -182,6 +183,7 @@ impl Config {
                 PostgreSQL database and start `tollgate worker`";
             return Err(ConfigError::new("jobs.run_here", message));
         }
+        self.file.research.check()?;
         if self.file.egress.max_concurrent == 0 {
             return Err(ConfigError::new("egress.max_concurrent", "must be above 0"));
         }
@@ -295,6 +297,7 @@ impl Config {
         WorkerSettings {
             concurrency: self.file.jobs.concurrency,
             per_account: self.file.jobs.per_account,
+            caps: Arc::from([self.file.research.cap()]),
             drain: Duration::from_millis(self.file.timeouts.shutdown_ms),
             ..WorkerSettings::default()
         }
@@ -552,6 +555,8 @@ mod tests {
             ("[redis]\ntimeout_ms = 1001", "redis.timeout_ms"),
             ("[timeouts]\nidle_ms = 0", "timeouts.idle_ms"),
             ("[egress]\nmax_concurrent = 0", "egress.max_concurrent"),
+            ("[research]\nper_account = 0", "research.per_account"),
+            ("[research]\nmax_running = 0", "research.max_running"),
             ("[console]\nsession_idle_hours = 0", "console.session_idle_hours"),
             (
                 "[console]\nsession_idle_hours = 721",

@@ -83,6 +83,7 @@ async fn lease(office: &Office) -> LeasedJob {
         until: Timestamp::from_micros(i64::MAX),
         limit: 1,
         per_account: 1,
+        caps: Default::default(),
     };
     let mut leased = office.scene.app_state.storage.jobs.claim(claim).await.unwrap();
     leased.remove(0)

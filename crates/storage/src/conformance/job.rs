@@ -53,6 +53,7 @@ pub(super) fn claim(worker: u128, seconds: u64) -> JobClaim {
         until: at(seconds + 30),
         limit: 100,
         per_account: 100,
+        caps: Arc::default(),
     }
 }
 
@@ -70,7 +71,7 @@ pub(super) async fn lease(storage: &Storage, worker: u128, seconds: u64) -> Leas
     leased.remove(0)
 }
 
-fn numbers(leased: &[LeasedJob]) -> Vec<u128> {
+pub(super) fn numbers(leased: &[LeasedJob]) -> Vec<u128> {
     leased
         .iter()
         .map(|leased| leased.job.terms.id.as_u128())

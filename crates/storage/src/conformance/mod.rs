@@ -32,6 +32,7 @@ pub mod grant;
 pub mod hold;
 pub mod idempotency;
 pub mod job;
+pub mod job_cap;
 pub mod key;
 pub mod label_prior;
 pub mod lot;
@@ -215,6 +216,8 @@ macro_rules! ledger_conformance_tests {
                 holds_shrink_a_few_times, failed_with_its_reason, queued_jobs_are_cancelled_for_free, cancelling_event_is_written_once,
                 expired_costs_nothing, events_are_numbered_in_order, old_jobs_are_swept,
                 ended_jobs_are_forgotten, survives_reopening, open_jobs_show_progress;
+            job_cap: caps_hold_per_account_and_worker, capped_jobs_block_no_others, expired_leases_free_capped_slots,
+                each_kind_has_its_cap, concurrent_claims_respect_caps;
             part: parts_end_with_their_job, parts_belong_to_one_account, parts_outlive_their_job;
             webhook: deliveries_dated_by_a_fast_clock_are_due, due_when_its_job_has_ended, jobs_without_a_webhook_have_no_delivery, leased_by_one_at_a_time,
                 failed_deliveries_are_retried, accounts_take_turns, jobs_stay_until_delivered,
@@ -294,6 +297,7 @@ mod tests {
             ("chat", include_str!("chat.rs")),
             ("file", include_str!("file.rs")),
             ("job", include_str!("job.rs")),
+            ("job_cap", include_str!("job_cap.rs")),
             ("key", include_str!("key.rs")),
             ("label_prior", include_str!("label_prior.rs")),
             ("lot", include_str!("lot.rs")),

@@ -288,6 +288,7 @@ async fn with_parts(engine: Engine) -> TestLedger {
         until: START,
         limit: 1,
         per_account: 1,
+        caps: Default::default(),
     };
     let leased = ledger.storage.jobs.claim(claim).await.unwrap().remove(0);
     let part = |number: u32, tokens: u64| UsagePart {
