@@ -104,6 +104,7 @@ impl Snapshot {
                 url: passage.url,
                 title: passage.title,
                 date: passage.date,
+                text: None,
                 is_readable: true,
                 is_date_filtered: dates.is_some(),
             })

@@ -2,8 +2,8 @@
 //!
 //! Suggested reading order: [`registry`], [`openai_compatible`] with its table of
 //! [`presets`](openai_compatible::presets), [`anthropic`], [`openai_responses`], [`gemini`],
-//! [`bedrock`], [`tokens`], [`moderations`], [`http`], [`egress`], [`sim`], [`stripe`], [`mail`],
-//! [`gateway`], [`discover`]. How to add a provider: docs/adding-a-provider.md.
+//! [`bedrock`], [`tokens`], [`moderations`], [`search`], [`http`], [`egress`], [`sim`], [`stripe`],
+//! [`mail`], [`gateway`], [`discover`]. How to add a provider: docs/adding-a-provider.md.
 
 pub mod anthropic;
 mod batches;
@@ -28,6 +28,7 @@ mod refusal;
 pub mod registry;
 mod replicate;
 mod sdcpp;
+pub mod search;
 pub mod sim;
 pub mod stripe;
 pub mod tokens;

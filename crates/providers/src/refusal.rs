@@ -101,6 +101,11 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Converts a response with an error status to an error.
 pub(crate) async fn from_response(response: Response, settings: &HttpSettings) -> UpstreamError {
+    read(response, settings).await.0
+}
+
+/// Like [`from_response`], but also returns the first bytes of the body.
+pub(crate) async fn read(response: Response, settings: &HttpSettings) -> (UpstreamError, Bytes) {
     let status = response.status;
     let in_header = retry_after(&response);
     let media_type = word(response.media_type()).unwrap_or_default();
@@ -120,7 +125,7 @@ pub(crate) async fn from_response(response: Response, settings: &HttpSettings) -
         (retry, _) => retry,
     };
     error.retry_after = retry_after;
-    error
+    (error, body)
 }
 
 /// Converts a status and an error body to an error, without the upstream's message.

@@ -49,8 +49,8 @@ pub use research::{
     ResearchProvider, ResearchReply, SectionPlan, SectionSentence,
 };
 pub use search::{
-    MAX_QUERY_CHARS, Recency, SearchBackend, SearchDocument, SearchFilters, SearchHit, SearchQuery,
-    SourceKind,
+    MAX_HIT_TEXT_CHARS, MAX_QUERY_CHARS, Recency, SearchBackend, SearchDocument, SearchFilters, SearchHit,
+    SearchQuery, SourceKind,
 };
 pub use speech::{
     AudioContent, AudioFormat, Segment, SpeechAnswer, SpeechCall, SpeechProvider, Timestamps,

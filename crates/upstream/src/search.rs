@@ -10,6 +10,8 @@ use crate::error::UpstreamError;
 
 /// Maximum length of a query, in characters. Every backend accepts this length.
 pub const MAX_QUERY_CHARS: usize = 200;
+/// Maximum length of [`SearchHit::text`], in characters.
+pub const MAX_HIT_TEXT_CHARS: usize = 100_000;
 
 /// A query to a search backend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,6 +113,9 @@ pub struct SearchHit {
     pub snippet: String,
     /// Publication date, if the backend reports it.
     pub date: Option<Date>,
+    /// Text of the document without markup, at most [`MAX_HIT_TEXT_CHARS`] characters, if the
+    /// backend returns it with the hit. It may end before the document does.
+    pub text: Option<String>,
     /// Whether [`SearchBackend::read`] returns the document. Otherwise, the document is a web page.
     pub is_readable: bool,
     /// Whether the backend has applied the date filters of the query to this hit.

@@ -16,6 +16,7 @@ async fn hits_describe_documents() {
         title: "The pier".to_owned(),
         snippet: "The pier is long.".to_owned(),
         date: Date::new(2024, 5, 6),
+        text: None,
         is_readable: true,
         is_date_filtered: false,
     };
