@@ -15,7 +15,8 @@ use tollgate_providers::discover::{self, LocalServer};
 use tollgate_providers::extractive::Extractive;
 use tollgate_providers::registry::{self, ProviderConfig};
 use tollgate_providers::{HttpClient, HttpSettings};
-use tollgate_types::Credits;
+use tollgate_types::clock::SystemClock;
+use tollgate_types::{Clock, Credits};
 use tollgate_upstream::{ErrorText, ListedModel, Provider};
 
 use crate::config::effective::shown_address;
@@ -24,7 +25,7 @@ use crate::config::file::{
 };
 use crate::config::{Config, ConfigError};
 use crate::provider_status::ProviderEntry;
-use crate::{mail, media, payments, policy};
+use crate::{mail, media, payments, policy, web_search};
 
 /// Provider of research without a model, and its key in the default catalog.
 const EXTRACTIVE: &str = "tollgate";
@@ -93,6 +94,8 @@ pub async fn assemble(
     payments::build(config, http)?;
     mail::build(config)?;
     media::check(config)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    web_search::build(config, http, &clock)?;
     let mut notes = Vec::new();
     let Configured {
         mut enabled,

@@ -12,6 +12,7 @@ mod models;
 mod network;
 mod payments;
 mod providers;
+mod search;
 mod storage;
 
 use serde::Serialize;
@@ -79,8 +80,8 @@ impl Finding {
     }
 }
 
-/// Checks settings, data directory, storage, media, corpora, limits, ports, payments, providers,
-/// models and this machine. Takes up to half a minute if a service does not respond.
+/// Checks settings, data directory, storage, media, corpora, web search, limits, ports, payments,
+/// providers, models and this machine. Takes up to half a minute if a service does not respond.
 pub async fn run(config: &Config) -> Vec<Finding> {
     let mut findings = vec![readable(config)];
     let server = running(config).await;
@@ -100,6 +101,7 @@ pub async fn run(config: &Config) -> Vec<Finding> {
     findings.push(media::check(config).await);
     findings.push(media::programs());
     findings.extend(corpora::check(config));
+    findings.extend(search::check(config).await);
     findings.push(limits::check(config).await);
     findings.push(network::listener(config, served).await);
     findings.push(network::admin(config, is_known));

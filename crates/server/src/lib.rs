@@ -34,6 +34,7 @@ pub mod serve;
 pub mod shutdown;
 pub mod telemetry;
 pub mod time;
+pub mod web_search;
 pub mod wiring;
 pub mod worker;
 

@@ -41,7 +41,9 @@ use crate::media_quotes::MediaQuotes;
 use crate::router::Health;
 use crate::shutdown::{Stop, StopSignals};
 use crate::wiring::{self, AppState, Services};
-use crate::{background, console, corpora, maintenance, reload, router, secrets, self_test, telemetry};
+use crate::{
+    background, console, corpora, maintenance, reload, router, secrets, self_test, telemetry, web_search,
+};
 use tollgate_listener::{App, ListenSettings, Workers};
 use tollgate_operations::view::providers::ServerView;
 
@@ -231,7 +233,12 @@ pub(crate) async fn start_services(
     secrets::make_private_dir(&config.data)?;
     self_test::prove(app_state).await?;
     let corpora = corpora::open(config, &app_state.clock)?;
-    let services = wiring::services(config, app_state.clone(), http, app_state.files.clone(), corpora);
+    let web = web_search::build(config, &http, &app_state.clock)?;
+    web_search::record_prices(&web, &*app_state.storage.prices, &*app_state.clock)
+        .await
+        .context("cannot record the prices of searches")?;
+    let files = app_state.files.clone();
+    let services = wiring::services(config, app_state.clone(), http, files, corpora, web);
     let services = Arc::new(services);
     reload::install(&services, assembled).await?;
     maintenance::sweep(app_state).await;

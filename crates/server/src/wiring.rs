@@ -18,7 +18,7 @@ use tollgate_corpus::Corpus;
 use tollgate_edge::Authenticator;
 use tollgate_inference::batches::{BatchRecords, Batches, LineSlots, MessageBatches};
 use tollgate_inference::files::Files;
-use tollgate_inference::research::{Research, ResearchHandler};
+use tollgate_inference::research::{Research, ResearchHandler, WebBackend};
 use tollgate_inference::responses::{Background, Responses};
 use tollgate_jobs::webhooks::{self, RendererChain, Webhooks};
 use tollgate_jobs::{Handler, JobViews, Jobs, Worker};
@@ -386,6 +386,7 @@ pub fn services(
     http: Arc<HttpClient>,
     files: Arc<dyn FileSource>,
     corpora: Vec<Corpus>,
+    web: Vec<WebBackend>,
 ) -> Services {
     let providers = Arc::new(Providers::default());
     let media = MediaSources {
@@ -479,6 +480,7 @@ pub fn services(
         blobs: app_state.blobs.clone(),
         media: app_state.storage.media.clone(),
         corpora: corpora::backends(&corpora, &app_state.clock),
+        web,
         extractive: Arc::new(Extractive::new("tollgate")),
         clock: app_state.clock.clone(),
     });

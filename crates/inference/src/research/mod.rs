@@ -18,6 +18,7 @@ pub(crate) mod service;
 mod sources;
 mod tariff;
 mod view;
+mod web_search;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ use tollgate_upstream::{ResearchProvider, SearchBackend};
 
 pub use job::ResearchHandler;
 pub use routes::routes;
+pub use web_search::WebBackend;
 
 /// Kind of research jobs, as stored.
 pub const KIND: &str = "research";
@@ -57,6 +59,8 @@ pub struct Research {
     pub media: Arc<dyn MediaStore>,
     /// Document collections that models search.
     pub corpora: Corpora,
+    /// Web search backends.
+    pub web: Vec<WebBackend>,
     /// Planner and writer that replace a failed model.
     pub extractive: Arc<dyn ResearchProvider>,
     /// Clock for wall times and retention.

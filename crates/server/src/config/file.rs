@@ -50,6 +50,8 @@ pub struct FileConfig {
     pub research: ResearchSection,
     /// Document collections of research, by name.
     pub corpora: BTreeMap<String, CorpusSection>,
+    /// Web search services of research, by name.
+    pub search: BTreeMap<String, SearchSection>,
     /// The console of members and operators.
     pub console: ConsoleSection,
     /// Timeouts, in milliseconds.
@@ -72,6 +74,74 @@ pub struct CorpusSection {
     pub path: PathBuf,
     /// URL before the relative paths of documents. Default: `corpus://NAME/`.
     pub url_prefix: Option<String>,
+}
+
+/// `[search.NAME]`: a web search service or server that research models search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchSection {
+    /// Type of the service.
+    pub kind: SearchKindSetting,
+    /// Base URL; that of the service if omitted. Required for servers that operators host.
+    pub base_url: Option<String>,
+    /// Environment variable with the key. This or `api_key_file` is required for paid services.
+    pub api_key_env: Option<VariableName>,
+    /// File with the key.
+    pub api_key_file: Option<String>,
+    /// Price of a query, in credits.
+    #[serde(default)]
+    pub price: Credits,
+    /// Maximum duration of a search, in milliseconds.
+    #[serde(default = "SearchSection::default_timeout_ms")]
+    pub timeout_ms: u64,
+    /// Factor of the results when the results of several services are merged.
+    #[serde(default = "SearchSection::default_weight")]
+    pub weight: f32,
+}
+
+impl SearchSection {
+    const fn default_timeout_ms() -> u64 {
+        10_000
+    }
+
+    const fn default_weight() -> f32 {
+        1.0
+    }
+}
+
+/// Type of a web search service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchKindSetting {
+    /// Brave Search API.
+    Brave,
+    /// Exa.
+    Exa,
+    /// A wiki of MediaWiki, such as Wikipedia.
+    Mediawiki,
+    /// Perplexity Search API.
+    Perplexity,
+    /// A SearXNG server.
+    Searxng,
+    /// Serper, results of Google.
+    Serper,
+    /// Tavily.
+    Tavily,
+}
+
+impl SearchKindSetting {
+    /// Returns the name in settings.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Brave => "brave",
+            Self::Exa => "exa",
+            Self::Mediawiki => "mediawiki",
+            Self::Perplexity => "perplexity",
+            Self::Searxng => "searxng",
+            Self::Serper => "serper",
+            Self::Tavily => "tavily",
+        }
+    }
 }
 
 /// `[server]`: listeners and HTTP settings.

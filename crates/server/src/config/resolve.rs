@@ -604,6 +604,7 @@ mod tests {
             ("media.s3", "secret_access_key_env"),
             ("media.s3", "session_token_env"),
             ("policy.classifier", "api_key_env"),
+            ("search.x", "api_key_env"),
         ];
         let refused = |error: ConfigError, setting: &str| {
             assert!(

@@ -480,3 +480,77 @@ fn a_bucket_is_tried_out() {
         assert_eq!(server.keys().await, [""; 0]);
     });
 }
+
+#[test]
+fn web_search_backends_answer_a_test_query_or_are_reported() {
+    use tollgate_testkit::upstream::{FakeUpstream, Reply, refusing_base_url};
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    block_on(async {
+        let server = FakeUpstream::start().await;
+        server.set_judge(|request| {
+            let json = |status, body: &str| Reply::body(status, "application/json", body.to_owned());
+            let first = request.path.split('/').nth(1).unwrap_or_default();
+            Some(match first {
+                "fine" => json(
+                    200,
+                    r#"{"results": [{"url": "https://example.com/", "title": "x"}]}"#,
+                ),
+                "empty" => json(200, r#"{"results": []}"#),
+                "blocked" => json(
+                    200,
+                    r#"{"results": [], "unresponsive_engines": [["google", "CAPTCHA"]]}"#,
+                ),
+                "html" => Reply::html(403),
+                "limited" => json(429, "{}"),
+                "slow" => Reply::hang(),
+                _ => json(401, "{}"),
+            })
+        });
+        let own = |name: &str, base_url: &str| {
+            format!("[search.{name}]\nkind = \"searxng\"\nbase_url = \"{base_url}\"\ntimeout_ms = 60000\n")
+        };
+        let at = |name: &str| own(name, &format!("http://{}/{name}", server.address()));
+        let slow = at("slow").replace("60000", "100");
+        let key = format!(
+            "[search.key]\nkind = \"tavily\"\napi_key_env = \"K\"\nbase_url = \"http://{}/key\"\n",
+            server.address()
+        );
+        let sections = ["fine", "empty", "blocked", "html", "limited"].map(at).concat();
+        let text = format!("{sections}{slow}{key}{}", own("down", &refusing_base_url()));
+        let findings = super::search::check(&config(&text, &data, &[("K", "canary")])).await;
+        for (name, state, detail, remedy) in [
+            (
+                "blocked",
+                State::Fault,
+                "no search engine of the server answered: google",
+                "base_url",
+            ),
+            ("down", State::Fault, "cannot be reached", "search.down.base_url"),
+            ("empty", State::Note, "finds nothing", "search engines"),
+            ("fine", State::Fine, "answers a test query with 1 results in", ""),
+            ("html", State::Fault, "add `json` to `search.formats`", "base_url"),
+            ("key", State::Fault, "refuses the key", "[search.key]"),
+            ("limited", State::Note, "limits the rate", "later"),
+            (
+                "slow",
+                State::Fault,
+                "does not answer in time",
+                "search.slow.timeout_ms",
+            ),
+        ] {
+            let found = findings
+                .iter()
+                .find(|finding| finding.what == format!("search {name}"));
+            let found = found.unwrap();
+            assert_eq!(found.state, state, "{found:?}");
+            assert!(found.detail.contains(detail), "{found:?}");
+            assert!(
+                found.remedy.as_deref().unwrap_or_default().contains(remedy),
+                "{found:?}"
+            );
+            assert!(!format!("{found:?}").contains("canary"));
+        }
+        assert_eq!(findings.len(), 8);
+    });
+}

@@ -78,7 +78,7 @@ impl Scene {
         let operations = Arc::get_mut(&mut app_state.operations).unwrap();
         change(&mut operations.storage);
         let app_state = Arc::new(app_state);
-        let services = wiring::services(&config, app_state.clone(), http, files, Vec::new());
+        let services = wiring::services(&config, app_state.clone(), http, files, Vec::new(), Vec::new());
         reload::install(&services, assembled).await.unwrap();
         let (draining, stop) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
         Scene {

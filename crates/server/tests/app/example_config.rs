@@ -47,7 +47,16 @@ fn every_key_is_in_the_file() {
         assert!(shown.contains_key(section), "[{section}]");
     }
     let plain = sections.iter().filter(|section| {
-        !["providers", "models", "aliases", "templates", "plans", "corpora"].contains(&section.as_str())
+        ![
+            "providers",
+            "models",
+            "aliases",
+            "templates",
+            "plans",
+            "corpora",
+            "search",
+        ]
+        .contains(&section.as_str())
     });
     for section in plain {
         for key in known_keys(&format!("[{section}]")) {
@@ -58,6 +67,7 @@ fn every_key_is_in_the_file() {
     for (section, head) in [
         ("providers", "[providers.x]"),
         ("corpora", "[corpora.x]"),
+        ("search", "[search.x]\nkind = \"exa\""),
         ("models", "[models.\"a/b\"]"),
         ("templates", "[templates.x]"),
         ("plans", "[plans.x]"),

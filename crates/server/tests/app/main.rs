@@ -15,4 +15,5 @@ mod ledger;
 mod left_out;
 mod sealed;
 mod stored_jobs;
+mod web_search;
 mod webhooks;

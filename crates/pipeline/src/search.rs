@@ -1,0 +1,110 @@
+//! Search backends behind a circuit breaker, with a counter of their searches.
+
+#[cfg(test)]
+mod tests;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tollgate_catalog::Candidate;
+use tollgate_upstream::{
+    CallContext, SearchBackend, SearchDocument, SearchHit, SearchQuery, UpstreamCause, UpstreamError,
+    UpstreamErrorKind,
+};
+
+use crate::health::{Health, Shape};
+
+const SEARCHES: &str = "tollgate_searches_total";
+/// First part of the name of a backend in health data and log messages.
+const PROVIDER: &str = "search";
+
+/// A search backend that is not called while its circuit breaker is open. A search then fails
+/// immediately, as if the backend could not be connected to.
+pub struct GuardedSearch {
+    backend: Arc<dyn SearchBackend>,
+    health: Arc<Health>,
+    candidate: Candidate,
+}
+
+impl GuardedSearch {
+    /// Adds a circuit breaker to a backend. Backends share `health` with each other, but not with
+    /// models.
+    pub fn new(backend: Arc<dyn SearchBackend>, health: Arc<Health>) -> Self {
+        metrics::describe_counter!(SEARCHES, "Searches of research, by backend and outcome");
+        Self {
+            candidate: Candidate::new(PROVIDER, backend.name(), None),
+            backend,
+            health,
+        }
+    }
+
+    fn check(&self) -> Result<(), UpstreamError> {
+        match self.health.is_usable(&self.candidate) {
+            true => Ok(()),
+            false => Err(UpstreamError::connect(
+                "the backend failed repeatedly or limits its rate; it is tried again later",
+            )),
+        }
+    }
+
+    fn record<T>(&self, result: &Result<T, UpstreamError>, request: &str) {
+        // A query that the backend cannot answer does not show that the backend is broken.
+        let mut hasher = DefaultHasher::new();
+        request.hash(&mut hasher);
+        let hash = hasher.finish();
+        let shape = Shape {
+            coarse: hash,
+            fine: hash,
+        };
+        match result {
+            Ok(_) => self.health.succeeded(&self.candidate, shape),
+            Err(error) => self.health.failed(&self.candidate, error, shape),
+        }
+    }
+
+    fn count(&self, outcome: &'static str) {
+        let backend = self.backend.name().to_owned();
+        metrics::counter!(SEARCHES, "backend" => backend, "outcome" => outcome).increment(1);
+    }
+}
+
+#[async_trait]
+impl SearchBackend for GuardedSearch {
+    fn name(&self) -> &str {
+        self.backend.name()
+    }
+
+    async fn search(&self, ctx: &CallContext, query: &SearchQuery) -> Result<Vec<SearchHit>, UpstreamError> {
+        if let Err(error) = self.check() {
+            self.count("not_tried");
+            return Err(error);
+        }
+        let found = self.backend.search(ctx, query).await;
+        self.record(&found, &query.text);
+        self.count(outcome(&found));
+        found
+    }
+
+    async fn read(&self, ctx: &CallContext, url: &str) -> Result<Option<SearchDocument>, UpstreamError> {
+        self.check()?;
+        let read = self.backend.read(ctx, url).await;
+        self.record(&read, url);
+        read
+    }
+}
+
+/// Returns the outcome of a search as a label.
+fn outcome(found: &Result<Vec<SearchHit>, UpstreamError>) -> &'static str {
+    match found {
+        Ok(hits) if hits.is_empty() => "empty",
+        Ok(_) => "ok",
+        Err(error) => match error.kind {
+            UpstreamErrorKind::Credentials => "credentials",
+            UpstreamErrorKind::RateLimited => "rate_limited",
+            UpstreamErrorKind::Unavailable if error.cause == UpstreamCause::Timeout => "timeout",
+            UpstreamErrorKind::Unavailable => "unavailable",
+            _ => "rejected",
+        },
+    }
+}
