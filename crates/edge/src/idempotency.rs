@@ -14,7 +14,6 @@ use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, stream};
 use http::header::{CONTENT_TYPE, HeaderName};
-use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body::Body as _;
 use http_body_util::BodyExt;
@@ -36,6 +35,10 @@ use crate::form;
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const ORIGINAL: HeaderName = HeaderName::from_static("x-tollgate-original-request-id");
+
+/// Path whose requests may have the key in their body, as `idempotency_key`.
+const BODY_KEY_PATH: &str = "/v1/async/chat/completions";
+const BODY_KEY: &str = "idempotency_key";
 
 /// Maximum length of a key, in bytes.
 const MAX_KEY_BYTES: usize = 255;
@@ -60,6 +63,8 @@ pub struct Idempotency {
 enum Next {
     /// Execute the request: it is the first with its key.
     Execute(Box<Request<Body>>, Ticket),
+    /// Execute the request: it has no key.
+    ExecuteWithoutKey(Box<Request<Body>>),
     /// Return the stored response.
     Answer(Response),
 }
@@ -96,20 +101,23 @@ impl Idempotency {
         }
     }
 
-    /// Whether a request is a POST with an idempotency key. The console has none.
-    pub fn has_key<B>(request: &Request<B>) -> bool {
-        let is_console = request.uri().path().starts_with("/console/");
-        request.method() == Method::POST && request.headers().contains_key(KEY) && !is_console
+    /// Whether a request is a POST that has an idempotency key, or may have one in its body. The
+    /// console has none.
+    pub fn may_have_key<B>(request: &Request<B>) -> bool {
+        let path = request.uri().path();
+        let may_have_key = request.headers().contains_key(KEY) || path == BODY_KEY_PATH;
+        request.method() == Method::POST && may_have_key && !path.starts_with("/console/")
     }
 
-    /// Executes a request that has an idempotency key by a call of `inner`, or returns the stored
-    /// response.
+    /// Executes a request by a call of `inner`, or returns the stored response of its idempotency
+    /// key.
     pub async fn serve<F>(&self, request: Request<Body>, inner: impl FnOnce(Request<Body>) -> F) -> Response
     where
         F: Future<Output = Response> + Send + 'static,
     {
         let (request, ticket) = match self.claim(request).await {
             Ok(Next::Execute(request, ticket)) => (request, ticket),
+            Ok(Next::ExecuteWithoutKey(request)) => return inner(*request).await,
             Ok(Next::Answer(response)) => return response,
             Err(error) => return error.into_response(),
         };
@@ -133,8 +141,17 @@ impl Idempotency {
             .authenticator
             .caller(Target::of(&parts), &parts.headers, dialect_key, &ctx)
             .await?;
-        let key = key(&parts)?;
+        let in_header = readable_key(&parts.headers)?;
         let body = body::read(&parts.headers, body, MEDIA_BODY, ctx.body_grace_period).await?;
+        let in_body = match in_header {
+            None => key_in_body(&body)?,
+            Some(_) => None,
+        };
+        let Some(key) = in_header.or(in_body.as_deref()) else {
+            let request = Request::from_parts(parts, Body::from(body));
+            return Ok(Next::ExecuteWithoutKey(Box::new(request)));
+        };
+        let key = hash(parts.uri.path(), key);
         let now = self.clock.now();
         let claim = Claim {
             account: caller.account_id(),
@@ -324,28 +341,52 @@ fn streamed(receiver: mpsc::Receiver<Result<Bytes, axum::Error>>) -> Body {
 }
 
 /// Returns the digest of the request path and the caller's idempotency key.
-fn key(parts: &Parts) -> Result<IdempotencyKeyHash, Error> {
-    let key = readable_key(&parts.headers)?;
+fn hash(path: &str, key: &str) -> IdempotencyKeyHash {
     let mut digest = Sha256::new();
-    digest.update(parts.uri.path().as_bytes());
+    digest.update(path.as_bytes());
     digest.update([0]);
     digest.update(key.as_bytes());
-    Ok(digest.finalize().into())
+    digest.finalize().into()
 }
 
-fn readable_key(headers: &HeaderMap) -> Result<&str, Error> {
+/// Returns the key of the header; `None` without the header.
+fn readable_key(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     let mut values = headers.get_all(KEY).iter();
-    let key = values.next().and_then(|value| value.to_str().ok()).map(str::trim);
-    match (key, values.next()) {
-        // A header value may contain tabs.
-        (Some(key), None) if (1..=MAX_KEY_BYTES).contains(&key.len()) && !key.contains('\t') => Ok(key),
-        _ => {
-            let message = format!(
-                "'Idempotency-Key' must be sent once, with 1 to {MAX_KEY_BYTES} printable ASCII characters, such as a UUID."
-            );
-            Err(Error::new(ErrorCode::InvalidParameter, message).with_param("Idempotency-Key"))
-        }
+    let Some(first) = values.next() else {
+        return Ok(None);
+    };
+    let key = first.to_str().ok().map(str::trim);
+    match (key.filter(|key| is_key(key)), values.next()) {
+        (Some(key), None) => Ok(Some(key)),
+        _ => Err(invalid_key("Idempotency-Key")),
     }
+}
+
+/// Returns the key in the body of a request; `None` for a body without a key or with invalid JSON,
+/// which the handler refuses.
+fn key_in_body(body: &[u8]) -> Result<Option<String>, Error> {
+    #[derive(serde::Deserialize)]
+    struct Keyed {
+        idempotency_key: Option<serde_json::Value>,
+    }
+    let keyed: Option<Keyed> = serde_json::from_slice(body).ok();
+    match keyed.and_then(|keyed| keyed.idempotency_key) {
+        None => Ok(None),
+        Some(serde_json::Value::String(key)) if is_key(&key) => Ok(Some(key)),
+        Some(_) => Err(invalid_key(BODY_KEY)),
+    }
+}
+
+fn is_key(key: &str) -> bool {
+    let is_printable = key.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    (1..=MAX_KEY_BYTES).contains(&key.len()) && is_printable
+}
+
+fn invalid_key(name: &str) -> Error {
+    let message = format!(
+        "'{name}' must be sent once, with 1 to {MAX_KEY_BYTES} printable ASCII characters, such as a UUID."
+    );
+    Error::new(ErrorCode::InvalidParameter, message).with_param(name)
 }
 
 /// Returns a digest of the request. It excludes the API key in the query, which may be rotated, and
@@ -426,10 +467,11 @@ mod tests {
             for value in values {
                 headers.append(KEY, HeaderValue::from_bytes(value).unwrap());
             }
-            readable_key(&headers).map(str::to_owned)
+            readable_key(&headers).map(|key| key.map(str::to_owned))
         };
-        assert_eq!(key_of(&[b" a b "]).unwrap(), "a b");
-        assert_eq!(key_of(&[&[b'k'; 255]]).unwrap().len(), 255);
+        assert_eq!(key_of(&[]).unwrap(), None);
+        assert_eq!(key_of(&[b" a b "]).unwrap().unwrap(), "a b");
+        assert_eq!(key_of(&[&[b'k'; 255]]).unwrap().unwrap().len(), 255);
         let (long, foreign) = ([b'k'; 256], "ä".as_bytes());
         for bad in [
             &[&b""[..]][..],
@@ -442,6 +484,36 @@ mod tests {
             let error = key_of(bad).unwrap_err();
             assert_eq!(error.code, ErrorCode::InvalidParameter, "{bad:?}");
             assert_eq!(error.param.as_deref(), Some("Idempotency-Key"));
+        }
+    }
+
+    #[test]
+    fn bodies_may_have_keys() {
+        let longest = "k".repeat(MAX_KEY_BYTES);
+        for (body, expected) in [
+            ("{}".to_owned(), None),
+            (r#"{"idempotency_key": null}"#.to_owned(), None),
+            ("{".to_owned(), None),
+            (r#"{"idempotency_key": "a b"}"#.to_owned(), Some("a b")),
+            (
+                format!(r#"{{"idempotency_key": "{longest}"}}"#),
+                Some(longest.as_str()),
+            ),
+        ] {
+            assert_eq!(
+                key_in_body(body.as_bytes()).unwrap().as_deref(),
+                expected,
+                "{body}"
+            );
+        }
+        for key in [
+            "7".to_owned(),
+            "\"\"".to_owned(),
+            "\"ä\"".to_owned(),
+            format!("\"{longest}k\""),
+        ] {
+            let error = key_in_body(format!(r#"{{"idempotency_key": {key}}}"#).as_bytes()).unwrap_err();
+            assert_eq!(error.param.as_deref(), Some(BODY_KEY), "{key}");
         }
     }
 

@@ -23,6 +23,7 @@ use Requirement::{All, Nothing, One};
 /// no entry in [`EXCEPTIONS`].
 const FAMILIES: &[(&str, Requirement)] = &[
     ("account", One(Scope::Account)),
+    ("async", One(Scope::Research)),
     ("audio", One(Scope::Audio)),
     ("batches", One(Scope::Batches)),
     ("chat", One(Scope::Text)),
@@ -106,6 +107,7 @@ mod tests {
     fn paths_require_the_scope_of_their_family() {
         for (method, path, expected) in [
             (Method::POST, "/v1/chat/completions", One(Scope::Text)),
+            (Method::POST, "/v1/async/chat/completions", One(Scope::Research)),
             (Method::GET, "/v1/responses", One(Scope::Text)),
             (Method::POST, "/v1/messages", One(Scope::Text)),
             (Method::GET, "/v1/messages/batches", One(Scope::Batches)),

@@ -71,7 +71,7 @@ impl App {
                 let answer = router.call(request);
                 async move { answer.await.unwrap_or_else(|never| match never {}) }
             };
-            match Idempotency::has_key(&request) {
+            match Idempotency::may_have_key(&request) {
                 true => self.idempotency.serve(request, serve).await,
                 false => serve(request).await,
             }

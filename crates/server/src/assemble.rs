@@ -135,7 +135,7 @@ pub async fn assemble(
             .map(|plan| (plan.name.to_string(), plan.models))
             .collect(),
         templates: config.file.templates.clone(),
-        research: Default::default(),
+        research: config.file.research.roles(),
     };
     let snapshot = load(&input).map_err(|error| ConfigError::new(error.path, error.message))?;
     let stop_on_disconnect = enabled.iter().filter(|enabled| enabled.stops_on_disconnect);

@@ -391,7 +391,10 @@ pub fn app(
             app_state.vault.clone(),
             app_state.clock.clone(),
             services.pipeline.calls.clone(),
-            config.pipeline_settings().hold_lifetime(),
+            config
+                .pipeline_settings()
+                .hold_lifetime()
+                .max(tollgate_inference::research::LONGEST_WAIT * 2),
         ),
         calls: services.pipeline.calls.clone(),
         vitals: services.vitals.clone(),

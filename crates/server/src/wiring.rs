@@ -476,6 +476,7 @@ pub fn services(
         vault: app_state.vault.clone(),
         accounts: app_state.storage.accounts.clone(),
         prices: app_state.storage.prices.clone(),
+        usage: app_state.storage.usage.clone(),
         webhooks: webhooks.clone(),
         blobs: app_state.blobs.clone(),
         media: app_state.storage.media.clone(),

@@ -17,7 +17,8 @@ pub enum Scope {
     Audio,
     /// Paths below `/v1/decisions`, including calibrations.
     Decisions,
-    /// Paths below `/v1/research`, and `/v1/deep-research`.
+    /// Paths below `/v1/research` and `/v1/async`, `/v1/deep-research`, and research models on other
+    /// paths.
     Research,
     /// Reserved for realtime voice.
     Realtime,

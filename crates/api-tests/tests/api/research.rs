@@ -1,10 +1,13 @@
 //! Deep research over the built-in corpus and over folders of the operator, without a model.
 
+mod asynchronous;
 mod bad_input;
+mod chat;
 mod crash;
 mod folders;
 mod limits;
 mod models;
+mod responses;
 
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::http::{Request, Response};

@@ -150,7 +150,12 @@ impl From<&Model> for ModelRecord {
                     false => vec!["/v1/audio/transcriptions"],
                 },
                 ModelKind::Decision => vec!["/v1/decisions"],
-                ModelKind::Research => vec!["/v1/research"],
+                ModelKind::Research => vec![
+                    "/v1/research",
+                    "/v1/chat/completions",
+                    "/v1/responses",
+                    "/v1/async/chat/completions",
+                ],
             },
             structured_output: match model.claimed_structured_output() {
                 StructuredOutput::JsonSchema => "json_schema",

@@ -26,8 +26,8 @@ impl Identity {
         ResponseId::from_u128(self.number).to_string()
     }
 
-    /// Returns the id of the item at this index.
-    pub(super) fn item_id(&self, prefix: &str, index: usize) -> String {
+    /// Returns the id of the output item at this index. `prefix` is that of the item's type.
+    pub fn item_id(&self, prefix: &str, index: usize) -> String {
         item_id(self.number, prefix, index)
     }
 }

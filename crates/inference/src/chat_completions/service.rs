@@ -15,7 +15,9 @@ use tollgate_upstream::{Outline, Payload, TextCall};
 use crate::admission::{self, admit, call_request};
 use crate::capabilities::{self, RequestedCapabilities};
 use crate::chunks::Events;
-use crate::{conversion, lenient};
+use crate::research::chat::ChatReport;
+use crate::research::{self, ResearchRequest, names_research_model};
+use crate::{Inference, conversion, lenient};
 
 const ENDPOINT: &str = "/v1/chat/completions";
 
@@ -25,15 +27,33 @@ pub(super) enum Answer {
     Whole(Bytes),
     /// Server-sent events, for `stream: true`.
     Stream(Events<StreamEncoder>),
+    /// The report of a research model.
+    Research(ChatReport),
 }
 
 pub(super) async fn create(
-    pipeline: &Arc<Pipeline>,
+    inference: &Inference,
     ctx: &RequestContext,
     caller: Caller,
+    origin: String,
     body: Bytes,
 ) -> Result<Answer, Error> {
-    let (routed, request) = prepare(pipeline, ctx, caller, body)?;
+    let (pipeline, research) = (&inference.pipeline, &inference.research);
+    let prepared = prepare(pipeline, ctx, caller.clone(), body.clone());
+    let (routed, request) = match prepared {
+        // Research models have their own parameters, so only refused requests are theirs.
+        Err(_) if names_research_model(research, &caller, &body) => {
+            let request = ResearchRequest {
+                research,
+                ctx,
+                caller,
+                origin,
+                body,
+            };
+            return research::chat::create(request).await.map(Answer::Research);
+        }
+        prepared => prepared?,
+    };
     let (public_model, include_usage) = (routed.public_model.clone(), request.call.include_usage);
     let admission = admit(pipeline, ctx, routed, request).await?;
     match admission::run(pipeline, ctx, admission).await? {

@@ -15,6 +15,8 @@ use super::media::MediaRequest;
 use super::read::{self, Endpoint};
 use super::wire::Quote;
 use crate::counting::{Counted, Counting};
+use crate::research::ResearchRequest;
+use crate::research::service::Submission;
 use crate::{Inference, admission, conversion, counting};
 use crate::{
     chat_completions, completions, decisions, embeddings, generate_content, messages, research, responses,
@@ -49,7 +51,26 @@ impl QuoteRequest<'_> {
             betas,
         } = self;
         let pipeline = &inference.pipeline;
+        let is_report = || research::names_research_model(&inference.research, &caller, &body);
+        let report = |caller, origin, body| ResearchRequest {
+            research: &inference.research,
+            ctx,
+            caller,
+            origin,
+            body,
+        };
         let (routed, request) = match endpoint {
+            Endpoint::Research => {
+                return of_report(path, Submission::read(report(caller, origin, body))?).await;
+            }
+            Endpoint::ChatCompletions if is_report() => {
+                let submission = research::chat::submission(report(caller, origin, body))?;
+                return of_report(path, submission).await;
+            }
+            Endpoint::Responses if is_report() => {
+                let submission = research::responses::submission(report(caller, origin, body))?;
+                return of_report(path, submission).await;
+            }
             Endpoint::ChatCompletions => chat_completions::service::prepare(pipeline, ctx, caller, body)?,
             Endpoint::Completions => completions::service::prepare(pipeline, ctx, caller, body)?,
             Endpoint::Messages => messages::service::prepare(pipeline, ctx, caller, version, betas, body)?,
@@ -58,6 +79,7 @@ impl QuoteRequest<'_> {
                     inference,
                     ctx,
                     caller,
+                    origin: None,
                     body,
                     latest: None,
                 };
@@ -88,17 +110,6 @@ impl QuoteRequest<'_> {
                 let prepared =
                     generate_content::embed::prepare_batch_embed(pipeline, ctx, caller, model, &body)?;
                 return of_embeddings(pipeline, ctx, path, prepared.routed, prepared.request).await;
-            }
-            Endpoint::Research => {
-                let submission = research::service::Submission {
-                    research: &inference.research,
-                    ctx,
-                    caller,
-                    origin,
-                    body,
-                };
-                let quote = research::service::quote(submission).await?;
-                return Ok(Quote::of_media(path, quote));
             }
             Endpoint::Media(endpoint) => {
                 let request = MediaRequest {
@@ -134,6 +145,11 @@ async fn of_text(
     let counting = Counting { routed, request };
     let counted = counting.count_here(pipeline).await;
     Ok(Quote::new(path, &counting.routed, &preview, &counted))
+}
+
+async fn of_report(path: String, submission: Submission<'_>) -> Result<Quote, Error> {
+    let quote = research::service::quote(submission).await?;
+    Ok(Quote::of_media(path, quote))
 }
 
 async fn of_embeddings(

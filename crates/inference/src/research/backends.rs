@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tollgate_billing::AgreedPrices;
 use tollgate_catalog::Model;
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::SearchBackend;
@@ -82,7 +83,15 @@ impl Research {
     }
 
     fn web_backends(&self) -> Vec<SourceBackend> {
-        Vec::new()
+        let backends = self.web.iter().map(|web| SourceBackend {
+            backend: web.backend.clone(),
+            weight: web.weight,
+            terms: Some(StageModel {
+                model: format!("search/{}", web.backend.name()),
+                prices: AgreedPrices::new(web.price_version, &web.prices),
+            }),
+        });
+        backends.collect()
     }
 
     fn named(&self, model: &Model, at: usize, source: &SourceSpec) -> Result<Vec<SourceBackend>, Error> {
@@ -91,6 +100,12 @@ impl Research {
             Err(Error::new(code, format!("'{param}' {message}")).with_param(param))
         };
         match source {
+            SourceSpec::Web if model.simulated || self.web.is_empty() => refused(
+                ErrorCode::ParameterOutOfRange,
+                "type",
+                "is 'web', which this model does not search. Use 'corpus'.".to_owned(),
+            ),
+            SourceSpec::Web => Ok(self.web_backends()),
             SourceSpec::Corpus { name } if model.simulated => match name == DEMO {
                 true => Ok(vec![self.corpora.demo.clone().into()]),
                 false => refused(

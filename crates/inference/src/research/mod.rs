@@ -2,17 +2,24 @@
 //! against the stored texts of the sources (contract, Deep research operation).
 //!
 //! Suggested reading order: `service` accepts a job with its hold (`tariff`), `job` executes it
-//! with the `engine`, `view` shows its result, and `sources` stores the texts that it cites.
+//! with the `engine`, `view` shows its result, and `sources` stores the texts that it cites. `chat`,
+//! `responses` and `asynchronous` accept and show the same jobs in the formats of other providers.
 
+mod answer;
+mod asynchronous;
 mod backends;
 mod bounds;
 mod cast;
+pub(crate) mod chat;
 mod effort;
 mod engine;
+mod follow;
 mod job;
 mod payload;
+mod progress;
 mod read;
 mod report;
+pub(crate) mod responses;
 mod routes;
 pub(crate) mod service;
 mod sources;
@@ -23,21 +30,25 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_accounts::Vault;
 use tollgate_jobs::webhooks::Webhooks;
 use tollgate_jobs::{JobView, Jobs};
 use tollgate_pipeline::Pipeline;
-use tollgate_storage::{AccountStore, BlobStore, MediaStore, PriceStore};
+use tollgate_storage::{AccountStore, BlobStore, MediaStore, PriceStore, UsageStore};
 use tollgate_types::Clock;
 use tollgate_upstream::{ResearchProvider, SearchBackend};
 
 pub use job::ResearchHandler;
 pub use routes::routes;
+pub(crate) use service::{ResearchRequest, names_research_model};
 pub use web_search::WebBackend;
 
 /// Kind of research jobs, as stored.
 pub const KIND: &str = "research";
+/// Maximum time for which a request to another endpoint waits for its report.
+pub const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
 /// Accepts and executes research jobs.
 pub struct Research {
@@ -51,6 +62,8 @@ pub struct Research {
     pub accounts: Arc<dyn AccountStore>,
     /// Price versions, to charge the prices at acceptance.
     pub prices: Arc<dyn PriceStore>,
+    /// Usage rows, for the costs of a report by class.
+    pub usage: Arc<dyn UsageStore>,
     /// Sender of the webhooks of ended jobs.
     pub webhooks: Arc<Webhooks>,
     /// Texts of sources.

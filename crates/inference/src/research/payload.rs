@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tollgate_types::{Date, MediaId, Timestamp, Usage};
 use tollgate_upstream::SearchFilters;
 
@@ -42,6 +43,17 @@ pub(super) struct Head {
     pub(super) ahead: Duration,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) metadata: Option<BTreeMap<String, String>>,
+    /// Settings of a request to `/v1/responses`; `None` for requests to other endpoints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) response: Option<ResponseSettings>,
+}
+
+/// Settings of a request to `/v1/responses`, which its response object repeats.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct ResponseSettings {
+    /// The request body without its input.
+    pub(super) body: Map<String, Value>,
+    pub(super) is_background: bool,
 }
 
 impl Payload {

@@ -23,9 +23,9 @@ const MAX_SITE_BYTES: usize = 255;
 /// Maximum number of sources.
 const MAX_SOURCES: usize = 8;
 /// Minimum of `max_output_tokens`.
-const MIN_OUTPUT_TOKENS: u64 = 256;
+pub(super) const MIN_OUTPUT_TOKENS: u64 = 256;
 /// Maximum of `max_output_tokens` that any model accepts.
-const MAX_OUTPUT_TOKENS: u64 = 1_000_000;
+pub(super) const MAX_OUTPUT_TOKENS: u64 = 1_000_000;
 /// Maximum of `max_searches` and `max_pages`. Larger values have no effect.
 const MAX_COUNT: u64 = 1_000;
 
@@ -80,6 +80,7 @@ impl Role {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum SourceSpec {
+    Web,
     Corpus { name: String },
 }
 
@@ -94,29 +95,12 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
             return Err(invalid("messages", what));
         }
         (Some(query), None) => vec![question("query", query)?],
-        (None, Some(messages)) => conversation(messages)?,
+        (None, Some(messages)) => conversation("messages", messages, message)?,
         (None, None) => return Err(missing("query")),
     };
     let request = Request {
-        model,
-        messages,
-        effort: members.text("reasoning_effort")?.map(effort).transpose()?,
-        max_output_tokens: members.number("max_output_tokens", MIN_OUTPUT_TOKENS, MAX_OUTPUT_TOKENS)?,
-        filters: filters(&mut members)?,
-        disable_formatting: members.flag("disable_formatting")?.unwrap_or(false),
-        marks_unverified: unverified(&mut members)?,
-        max_cost: members.take("max_cost").map(max_cost).transpose()?,
-        max_searches: count(&mut members, "max_searches")?,
-        max_pages: count(&mut members, "max_pages")?,
-        instructions: instructions(&mut members)?,
-        sources: members
-            .take("sources")
-            .map(sources)
-            .transpose()?
-            .unwrap_or_default(),
-        metadata: members.metadata()?,
-        webhook_url: members.text("webhook_url")?,
         is_sync: sync(&mut members)?,
+        ..settings(&mut members, model, messages)?
     };
     if members
         .take("stream")
@@ -129,7 +113,36 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
     Ok(request)
 }
 
-fn missing(name: &'static str) -> Error {
+/// Parses the members that all endpoints of research have in common.
+pub(super) fn settings(
+    members: &mut Members,
+    model: String,
+    messages: Vec<Message>,
+) -> Result<Request, Error> {
+    Ok(Request {
+        model,
+        messages,
+        effort: members.text("reasoning_effort")?.map(effort).transpose()?,
+        max_output_tokens: members.number("max_output_tokens", MIN_OUTPUT_TOKENS, MAX_OUTPUT_TOKENS)?,
+        filters: filters(members)?,
+        disable_formatting: members.flag("disable_formatting")?.unwrap_or(false),
+        marks_unverified: unverified(members)?,
+        max_cost: members.take("max_cost").map(max_cost).transpose()?,
+        max_searches: count(members, "max_searches")?,
+        max_pages: count(members, "max_pages")?,
+        instructions: instructions(members)?,
+        sources: members
+            .take("sources")
+            .map(sources)
+            .transpose()?
+            .unwrap_or_default(),
+        metadata: members.metadata()?,
+        webhook_url: members.text("webhook_url")?,
+        is_sync: false,
+    })
+}
+
+pub(super) fn missing(name: &'static str) -> Error {
     let message = match name {
         "query" => {
             "'query' is missing. Send the question in 'query', or a conversation in 'messages'.".to_owned()
@@ -139,7 +152,8 @@ fn missing(name: &'static str) -> Error {
     Error::new(ErrorCode::MissingRequiredParameter, message).with_param(name)
 }
 
-fn question(path: &str, text: String) -> Result<Message, Error> {
+/// Returns the message of a question without a conversation.
+pub(super) fn question(path: &str, text: String) -> Result<Message, Error> {
     check_length(path, text.chars().count())?;
     if text.trim().is_empty() {
         return Err(invalid(path, "must not be empty"));
@@ -160,35 +174,39 @@ fn check_length(path: &str, characters: usize) -> Result<(), Error> {
     }
 }
 
-fn conversation(messages: Value) -> Result<Vec<Message>, Error> {
+/// Parses a conversation whose last message is the question. `read` parses one message; it returns
+/// `None` for an item without text of the conversation.
+pub(super) fn conversation(
+    name: &str,
+    messages: Value,
+    read: impl Fn(&mut Members) -> Result<Option<Message>, Error>,
+) -> Result<Vec<Message>, Error> {
     let Value::Array(items) = messages else {
-        return Err(invalid("messages", "must be an array of messages"));
+        return Err(invalid(name, "must be an array of messages"));
     };
     if items.is_empty() || items.len() > MAX_MESSAGES {
-        return Err(invalid(
-            "messages",
-            &format!("must have 1 to {MAX_MESSAGES} messages"),
-        ));
+        return Err(invalid(name, &format!("must have 1 to {MAX_MESSAGES} messages")));
     }
     let last = items.len() - 1;
     let mut messages = Vec::with_capacity(items.len());
     for (at, item) in items.into_iter().enumerate() {
-        let path = format!("messages[{at}]");
-        let message = nested(&path, item, message)?;
-        if at == last && message.role != Role::User {
+        let path = format!("{name}[{at}]");
+        let message = nested(&path, item, &read)?;
+        if at == last && message.as_ref().is_none_or(|message| message.role != Role::User) {
             return Err(invalid(
                 &format!("{path}.role"),
                 "of the last message must be 'user'",
             ));
         }
-        messages.push(message);
+        messages.extend(message);
     }
     let characters = messages.iter().map(|message| message.text.chars().count()).sum();
-    check_length("messages", characters)?;
+    check_length(name, characters)?;
     Ok(messages)
 }
 
-fn message(members: &mut Members) -> Result<Message, Error> {
+/// Parses a message of a chat.
+pub(super) fn message(members: &mut Members) -> Result<Option<Message>, Error> {
     let role = match members.text("role")?.as_deref() {
         Some("system" | "developer") => Role::System,
         Some("user") => Role::User,
@@ -202,7 +220,7 @@ fn message(members: &mut Members) -> Result<Message, Error> {
     };
     match text.trim().is_empty() {
         true => Err(invalid("content", "must not be empty")),
-        false => Ok(Message { role, text }),
+        false => Ok(Some(Message { role, text })),
     }
 }
 
@@ -415,7 +433,8 @@ fn source(members: &mut Members) -> Result<SourceSpec, Error> {
             let name = name.ok_or_else(|| invalid("name", "must be the name of a corpus"))?;
             Ok(SourceSpec::Corpus { name })
         }
-        Some(kind @ ("web" | "file" | "mcp")) => {
+        Some("web") => Ok(SourceSpec::Web),
+        Some(kind @ ("file" | "mcp")) => {
             let message = format!("'type' is '{kind}', which this model does not search. Use 'corpus'.");
             Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param("type"))
         }

@@ -46,7 +46,6 @@ pub(super) fn result(payload: &Payload, outcome: &Outcome) -> Value {
     if report.citations.is_empty() && report.text.is_empty() {
         report.push(NOTHING_FOUND);
     }
-    let text = report.text.trim_end().to_owned();
     let (notes, all_sources) = (&findings.notes, &findings.sources);
     let citations = report.citations.iter().zip(1..);
     let citations: Vec<Value> = citations
@@ -55,7 +54,7 @@ pub(super) fn result(payload: &Payload, outcome: &Outcome) -> Value {
     let sources: Vec<Value> = all_sources.iter().map(|one| report.source(one, notes)).collect();
     let stats = stats(outcome, &report);
     let mut result = json!({
-        "report": text,
+        "report": report.text,
         "citations": citations,
         "sources": sources,
         "claims": report.claims,
@@ -124,7 +123,7 @@ fn stats(outcome: &Outcome, report: &Report) -> Value {
 
 /// A report while it is assembled.
 #[derive(Default)]
-struct Report {
+pub(super) struct Report {
     text: String,
     /// Length of the text in code points.
     length: u64,
@@ -147,9 +146,13 @@ impl Report {
         self.length += text.chars().count() as u64;
     }
 
-    fn section(&mut self, number: u32, title: &str, claims: &[Claim]) {
-        let is_shown = claims.iter().any(|claim| claim.status != ClaimStatus::Removed);
-        if is_shown {
+    /// Appends a section and returns the appended text.
+    pub(super) fn section(&mut self, number: u32, title: &str, claims: &[Claim]) -> String {
+        let before = self.text.len();
+        if claims.iter().any(|claim| claim.status != ClaimStatus::Removed) {
+            if !self.text.is_empty() {
+                self.push("\n\n");
+            }
             self.push(&format!("## {title}\n\n"));
         }
         let mut is_first = true;
@@ -172,9 +175,7 @@ impl Report {
             }
             self.claim(number, claim, Some((start, end)), &ids);
         }
-        if is_shown {
-            self.push("\n\n");
-        }
+        self.text.get(before..).unwrap_or_default().to_owned()
     }
 
     /// Writes the mark of a citation and returns its id, from 1.

@@ -13,7 +13,8 @@ use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JobReference, JsonBody, 
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::service::{self, SYNC_TIMEOUT, Submission};
+use super::asynchronous;
+use super::service::{self, ResearchRequest, SYNC_TIMEOUT, Submission};
 use super::wire::{CreateResearch, ReportOrJob, SpanQuery};
 use crate::Inference;
 
@@ -26,6 +27,7 @@ pub fn routes() -> OpenApiRouter<Inference> {
         .routes(routes!(create_research))
         .route("/v1/deep-research", post(create_research))
         .routes(routes!(get_source_text))
+        .merge(asynchronous::routes())
 }
 
 /// Writes a research report with verified citations.
@@ -54,15 +56,16 @@ async fn create_research(
     JsonBody(body): JsonBody<JSON_BODY>,
 ) -> Result<Response, ApiError> {
     let account = caller.account_id();
-    let research = &*inference.research;
-    let submission = Submission {
+    let research = &inference.research;
+    let submission = Submission::read(ResearchRequest {
         research,
         ctx: &ctx,
         caller,
         origin,
         body,
-    };
-    let (reference, is_sync) = service::create(submission).await?;
+    })?;
+    let is_sync = submission.request.is_sync;
+    let reference = service::create(submission).await?;
     let prefer = prefer_wait(&headers, SYNC_TIMEOUT);
     let mut response = match prefer.or(is_sync.then_some(SYNC_TIMEOUT)) {
         None => accepted(&reference, StatusCode::ACCEPTED, POLL_SECONDS),

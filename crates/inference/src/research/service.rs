@@ -1,6 +1,7 @@
 //! Accepts research requests: parses and routes the request, checks the content policy and the
 //! sources, and creates the job with a hold of its maximum cost.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,12 +11,12 @@ use tollgate_catalog::ModelKind;
 use tollgate_edge::{JobReference, RequestContext};
 use tollgate_jobs::{quantities, sealed};
 use tollgate_pipeline::Routed;
-use tollgate_storage::NewJob;
+use tollgate_storage::{Job, NewJob};
 use tollgate_types::{AccountId, Credits, Date, Error, ErrorCode, JobId, JobStatus};
 
 use super::bounds::Bounds;
 use super::effort::Effort;
-use super::payload::{Head, Payload};
+use super::payload::{Head, Payload, ResponseSettings};
 use super::read::{self, Request};
 use super::tariff::Tariff;
 use super::wire::ResearchReport;
@@ -28,9 +29,9 @@ const DEFAULT_OUTPUT_TOKENS: u64 = 10_000;
 /// Maximum time for which a request waits for its report.
 pub(super) const SYNC_TIMEOUT: Duration = Duration::from_secs(240);
 
-/// A research request and its caller.
-pub(crate) struct Submission<'a> {
-    pub(crate) research: &'a Research,
+/// A request to any endpoint of research, not parsed, and its caller.
+pub(crate) struct ResearchRequest<'a> {
+    pub(crate) research: &'a Arc<Research>,
     pub(crate) ctx: &'a RequestContext,
     pub(crate) caller: Caller,
     /// Base URL of the gateway, as the caller addressed it.
@@ -38,9 +39,44 @@ pub(crate) struct Submission<'a> {
     pub(crate) body: Bytes,
 }
 
+/// A parsed research request and its caller.
+pub(crate) struct Submission<'a> {
+    pub(super) research: &'a Research,
+    pub(super) ctx: &'a RequestContext,
+    pub(super) caller: Caller,
+    /// Base URL of the gateway, as the caller addressed it.
+    pub(super) origin: String,
+    /// Path of the endpoint, for the usage row.
+    pub(super) endpoint: &'static str,
+    pub(super) request: Request,
+    /// Settings that the response repeats, for `/v1/responses`.
+    pub(super) response: Option<ResponseSettings>,
+}
+
+impl<'a> Submission<'a> {
+    /// Returns the submission of a request to `/v1/research`.
+    pub(crate) fn read(request: ResearchRequest<'a>) -> Result<Self, Error> {
+        let ResearchRequest {
+            research,
+            ctx,
+            caller,
+            origin,
+            body,
+        } = request;
+        Ok(Self {
+            research,
+            ctx,
+            caller,
+            origin,
+            endpoint: ENDPOINT,
+            request: read::request(&body)?,
+            response: None,
+        })
+    }
+}
+
 /// A validated request with its maximum cost.
 struct Prepared {
-    request: Request,
     routed: Routed,
     tariff: Tariff,
     bounds: Bounds,
@@ -65,9 +101,8 @@ pub(crate) async fn quote(submission: Submission<'_>) -> Result<ItemizedQuote, E
     Ok(quote.without_free_items())
 }
 
-/// Accepts a request and returns the reference of its job, and whether the response waits for the
-/// report.
-pub(super) async fn create(submission: Submission<'_>) -> Result<(JobReference, bool), Error> {
+/// Accepts a request and returns the reference of its job.
+pub(super) async fn create(submission: Submission<'_>) -> Result<JobReference, Error> {
     let prepared = prepare(&submission).await?;
     let Submission { research, ctx, .. } = submission;
     let account = submission.caller.account_id();
@@ -76,11 +111,11 @@ pub(super) async fn create(submission: Submission<'_>) -> Result<(JobReference, 
         prepared.terms(),
         prepared.bounds.total(),
     );
-    let is_sync = prepared.request.is_sync;
     let id = JobId::from_u128(ctx.id.as_u128());
-    let webhook_url = prepared.request.webhook_url.clone();
-    let webhook = webhook_url.map(|url| research.webhooks.address(account, id, &url));
-    let body = prepared.payload(&submission);
+    let webhook = submission.request.webhook_url.as_ref();
+    let webhook = webhook.map(|url| research.webhooks.address(account, id, url));
+    let (origin, accepted_at) = (submission.origin.clone(), ctx.accepted_at);
+    let body = prepared.payload(submission);
     let job = NewJob {
         id,
         kind: KIND.into(),
@@ -92,8 +127,13 @@ pub(super) async fn create(submission: Submission<'_>) -> Result<(JobReference, 
         .pipeline
         .accept_job(research.jobs.clone(), job, &hold, terms, amount)
         .await?;
-    let reference = JobReference::new(&submission.origin, id, KIND, JobStatus::Queued, ctx.accepted_at);
-    Ok((reference, is_sync))
+    Ok(JobReference::new(
+        &origin,
+        id,
+        KIND,
+        JobStatus::Queued,
+        accepted_at,
+    ))
 }
 
 /// Waits for a report, at most `timeout`. `None` if the job has not ended then, or was cancelled.
@@ -124,6 +164,42 @@ pub(super) async fn wait(
         cost: job.charge.map(|charge| charge.to_string()),
         result: sealed::open(&research.vault, &job, sealed)?,
     }))
+}
+
+/// Waits for the end of an accepted job and returns the job. Fails after `timeout`.
+pub(super) async fn ended(
+    research: &Research,
+    account: AccountId,
+    id: JobId,
+    timeout: Duration,
+) -> Result<Job, Error> {
+    let waited = research.jobs.wait(account, id, None, timeout).await;
+    let job = waited.map_err(|error| unavailable(&error))?;
+    let job = job.ok_or_else(|| Error::internal("an accepted job does not exist"))?;
+    match job.status.is_terminal() {
+        true => Ok(job),
+        false => {
+            let message = format!(
+                "The report is not complete after {} minutes. It continues: GET /v1/jobs/{id} returns it.",
+                timeout.as_secs() / 60
+            );
+            Err(Error::new(ErrorCode::UpstreamTimeout, message))
+        }
+    }
+}
+
+/// Whether a request body names a research model that the caller may use. Other endpoints call this
+/// for requests that they refuse.
+pub(crate) fn names_research_model(research: &Research, caller: &Caller, body: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        model: String,
+    }
+    let Ok(named) = serde_json::from_slice::<Named>(body) else {
+        return false;
+    };
+    let routed = research.pipeline.route(caller, &named.model);
+    routed.is_ok_and(|routed| routed.model.kind == ModelKind::Research)
 }
 
 /// Returns the stored text of a source, or the part from `start` to `end` in code points.
@@ -171,9 +247,9 @@ async fn prepare(submission: &Submission<'_>) -> Result<Prepared, Error> {
         research,
         ctx,
         caller,
+        request,
         ..
     } = submission;
-    let request = read::request(&submission.body)?;
     if let Some(url) = &request.webhook_url {
         research.webhooks.check(url)?;
     }
@@ -184,10 +260,10 @@ async fn prepare(submission: &Submission<'_>) -> Result<Prepared, Error> {
         return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
     }
     let backends = research.backends(&routed.model, &request.sources)?;
-    check_policy(research, ctx, &request).await?;
-    let caps = effort(&routed, &request)?.caps();
+    check_policy(research, ctx, request).await?;
+    let caps = effort(&routed, request)?.caps();
     let caps = caps.limited(request.max_searches, request.max_pages);
-    let max_output_tokens = output_tokens(&routed, &request)?;
+    let max_output_tokens = output_tokens(&routed, request)?;
     let max_cost = [request.max_cost, ctx.max_cost.amount()]
         .into_iter()
         .flatten()
@@ -199,9 +275,8 @@ async fn prepare(submission: &Submission<'_>) -> Result<Prepared, Error> {
     let tariff = Tariff::new(&research.pipeline, caller, &routed, &named)?;
     let bounds = tariff
         .fit(caps, max_output_tokens, max_cost)
-        .map_err(|minimum| too_expensive(&request, minimum))?;
+        .map_err(|minimum| too_expensive(request, minimum))?;
     Ok(Prepared {
-        request,
         routed,
         tariff,
         bounds,
@@ -272,7 +347,7 @@ impl Prepared {
             principal: caller.principal,
             request: submission.ctx.id,
             public_model: self.routed.public_model.clone(),
-            endpoint: ENDPOINT,
+            endpoint: submission.endpoint,
             max_cost: submission.ctx.max_cost.amount(),
             accepted_at: submission.ctx.accepted_at,
             ahead: caller.account.test_clock.unwrap_or_default(),
@@ -281,17 +356,18 @@ impl Prepared {
         }
     }
 
-    fn payload(self, submission: &Submission<'_>) -> Payload {
-        let request = self.request;
+    fn payload(self, submission: Submission<'_>) -> Payload {
+        let request = submission.request;
         let accepted_at = submission.ctx.accepted_at;
         let today = Date::of(accepted_at);
         let recency = request.filters.recency;
         Payload {
             head: Head {
-                origin: submission.origin.clone(),
+                origin: submission.origin,
                 mode: submission.caller.mode.as_str().to_owned(),
                 ahead: submission.caller.account.test_clock.unwrap_or_default(),
                 metadata: request.metadata,
+                response: submission.response,
             },
             recent_after: recency
                 .zip(today)

@@ -70,10 +70,10 @@ pub struct ResearchMessage {
 /// A source of documents.
 #[derive(Serialize, ToSchema)]
 pub struct ResearchSource {
-    /// Type of the source: `corpus`.
+    /// Type of the source: `web` for the configured web search services, or `corpus`.
     r#type: String,
     /// Name of the corpus.
-    name: String,
+    name: Option<String>,
 }
 
 /// A finished report.

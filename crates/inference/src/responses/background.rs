@@ -521,7 +521,7 @@ fn corrupt(error: &Error) -> StorageError {
 }
 
 /// Converts an error code to the corresponding code of OpenAI's format.
-fn openai_error_code(code: ErrorCode) -> &'static str {
+pub(crate) fn openai_error_code(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::RateLimitExceeded => "rate_limit_exceeded",
         ErrorCode::ContentPolicyViolation | ErrorCode::OutputBlocked => "invalid_prompt",

@@ -45,6 +45,7 @@ pub(super) async fn compact(
         inference,
         ctx,
         caller,
+        origin: None,
         body: Bytes::from(request.to_string()),
         latest: None,
     });

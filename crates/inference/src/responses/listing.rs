@@ -68,7 +68,7 @@ pub struct ResponseItems {
     has_more: bool,
 }
 
-/// Returns a page of the input items of a stored response.
+/// Returns a page of the input items of a stored response, and of the responses that it continues.
 pub(super) async fn list(
     responses: &Responses,
     account: AccountId,
@@ -80,9 +80,19 @@ pub(super) async fn list(
         Some(previous) => responses.conversation(account, previous).await?.1,
         None => Vec::new(),
     };
+    page(before.into_iter().chain(turn.input), id, query)
+}
+
+/// Returns a page of the input items of the response with this id.
+pub(super) fn page(
+    items: impl IntoIterator<Item = Value>,
+    id: &str,
+    query: ItemsQuery,
+) -> Result<ResponseItems, Error> {
     let number = id.parse::<ResponseId>().map_or(0, ResponseId::as_u128);
-    let all = before.into_iter().chain(turn.input).enumerate();
-    let mut items: Vec<Value> = all
+    let mut items: Vec<Value> = items
+        .into_iter()
+        .enumerate()
         .map(|(index, item)| listed_item(item, number, index))
         .collect();
     if query.order.as_deref() != Some("asc") {

@@ -3,7 +3,7 @@
 //! background responses are recorded ([`event_log`]) and replayed ([`subscription`]). Responses are
 //! stored ([`store`]), and requests can continue from them ([`conversation`]).
 
-mod background;
+pub(crate) mod background;
 mod compact;
 mod conversation;
 mod count;
@@ -14,7 +14,7 @@ mod routes;
 pub(crate) mod service;
 mod socket;
 pub(crate) mod store;
-mod subscription;
+pub(crate) mod subscription;
 mod wire;
 
 pub use background::Background;

@@ -8,10 +8,11 @@ use axum::http::header::ALLOW;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use serde_json::Value;
 use tollgate_edge::body::MEDIA_BODY;
 use tollgate_edge::context::Context;
 use tollgate_edge::{
-    ApiError, ControlCaller, ErrorBody, JsonBody, Query, WorkCaller, json, request_layer, sse,
+    ApiError, ControlCaller, ErrorBody, JsonBody, Origin, Query, WorkCaller, json, request_layer, sse,
 };
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -24,7 +25,7 @@ use super::wire::{
     ResponseInputTokens, ResponseObject, ResponseStreamEvent,
 };
 use super::{compact, count, socket, store, subscription};
-use crate::Inference;
+use crate::{Inference, research};
 
 const COUNTING: HeaderName = HeaderName::from_static("x-tollgate-counting");
 
@@ -41,7 +42,9 @@ pub fn routes() -> OpenApiRouter<Inference> {
 
 /// Creates a response in OpenAI's Responses format.
 ///
-/// With `stream: true` the response is a stream of server-sent events.
+/// With `stream: true` the response is a stream of server-sent events. A research model writes a
+/// report: its searches are items of type `web_search_call`, and the text has `url_citation`
+/// annotations.
 #[utoipa::path(
     post, path = "/v1/responses", tag = "Text", operation_id = "create_response",
     request_body = CreateResponse,
@@ -56,6 +59,7 @@ pub fn routes() -> OpenApiRouter<Inference> {
 async fn create_response(
     WorkCaller(caller): WorkCaller,
     Context(ctx): Context,
+    Origin(origin): Origin,
     State(inference): State<Inference>,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
@@ -63,6 +67,7 @@ async fn create_response(
         inference: &inference,
         ctx: &ctx,
         caller,
+        origin: Some(origin),
         body,
         latest: None,
     };
@@ -192,7 +197,17 @@ async fn get_response(
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Response, ApiError> {
     let query = ReadQuery::read(&pairs)?;
-    let account = caller.account_id();
+    let (account, research) = (caller.account_id(), &inference.research);
+    if let Some(job) = research::responses::find(research, account, &id).await? {
+        return Ok(match query.stream {
+            true => sse::response(research::responses::subscribe(
+                research,
+                job,
+                query.starting_after,
+            )?),
+            false => whole(&research::responses::shown(research, job).await?),
+        });
+    }
     if query.stream {
         let events = subscription::subscribe(&inference, account, &id, query.starting_after).await?;
         return Ok(sse::response(events));
@@ -201,13 +216,17 @@ async fn get_response(
         Some(unfinished) => unfinished,
         None => inference.responses.get(account, &id).await?.response,
     };
-    Ok(json::response(Bytes::from(response.to_string())))
+    Ok(whole(&response))
+}
+
+fn whole(response: &Value) -> Response {
+    json::response(Bytes::from(response.to_string()))
 }
 
 /// Deletes a response.
 ///
 /// Responses that continue from the deleted one remain, but requests can no longer continue from
-/// them.
+/// them. The response of a research model is deleted with its job.
 #[utoipa::path(
     delete, path = "/v1/responses/{id}", tag = "Text", operation_id = "delete_response",
     params(("id" = String, Path, description = "Id of the response")),
@@ -222,7 +241,11 @@ async fn delete_response(
     State(inference): State<Inference>,
     Path(id): Path<String>,
 ) -> Result<Json<DeletedResponse>, ApiError> {
-    let account = caller.account_id();
+    let (account, research) = (caller.account_id(), &inference.research);
+    if let Some(job) = research::responses::find(research, account, &id).await? {
+        research::responses::delete(research, &job).await?;
+        return Ok(Json(DeletedResponse::new(id)));
+    }
     if inference.background.unfinished(account, &id).await?.is_some() {
         return Err(ApiError(store::not_finished()));
     }
@@ -248,9 +271,12 @@ async fn cancel_response(
     State(inference): State<Inference>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let account = caller.account_id();
+    let (account, research) = (caller.account_id(), &inference.research);
+    if let Some(job) = research::responses::find(research, account, &id).await? {
+        return Ok(whole(&research::responses::cancel(research, job).await?));
+    }
     if let Some(cancelled) = inference.background.cancel(account, &id).await? {
-        return Ok(json::response(Bytes::from(cancelled.to_string())));
+        return Ok(whole(&cancelled));
     }
     let turn = inference.responses.get(account, &id).await?;
     Err(ApiError(store::already_ended(&turn)))
@@ -276,6 +302,11 @@ async fn list_response_input_items(
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Json<ResponseItems>, ApiError> {
     let query = ItemsQuery::read(pairs)?;
-    let items = listing::list(&inference.responses, caller.account_id(), &id, query).await?;
+    let (account, research) = (caller.account_id(), &inference.research);
+    if let Some(job) = research::responses::find(research, account, &id).await? {
+        let input = research::responses::input(research, &job)?;
+        return Ok(Json(listing::page(input, &id, query)?));
+    }
+    let items = listing::list(&inference.responses, account, &id, query).await?;
     Ok(Json(items))
 }

@@ -22,6 +22,8 @@ use crate::Inference;
 use crate::admission::{self, admit, call_request};
 use crate::capabilities::{self, RequestedCapabilities};
 use crate::conversion::FormatFields;
+use crate::research::responses::Created;
+use crate::research::{self, ResearchRequest, names_research_model};
 use crate::{conversion, lenient};
 
 const ENDPOINT: &str = "/v1/responses";
@@ -32,7 +34,7 @@ pub(super) enum Answer {
     Whole(Bytes),
     /// Server-sent events, for `stream: true`.
     Stream(Box<Events>),
-    /// Server-sent events of a background response.
+    /// Server-sent events of a background response or of a research model.
     Subscribed(EventStream),
 }
 
@@ -41,6 +43,9 @@ pub(crate) struct Request<'a> {
     pub(crate) inference: &'a Inference,
     pub(crate) ctx: &'a Arc<RequestContext>,
     pub(crate) caller: Caller,
+    /// Base URL of the gateway, as the caller addressed it; `None` where research models are not
+    /// accepted.
+    pub(crate) origin: Option<String>,
     pub(crate) body: Bytes,
     /// Latest response of the WebSocket session, if the request belongs to one.
     pub(crate) latest: Option<&'a Arc<LatestResponse>>,
@@ -54,7 +59,26 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
         ..
     } = request;
     let (responses, pipeline) = (&inference.responses, &inference.pipeline);
-    let prepared = prepare(request).await?;
+    let (caller, body) = (request.caller.clone(), request.body.clone());
+    let origin = request.origin.clone();
+    let is_report = || names_research_model(&inference.research, &caller, &body);
+    let prepared = match (prepare(request).await, origin) {
+        // Research models have their own parameters, so only refused requests are theirs.
+        (Err(_), Some(origin)) if is_report() => {
+            let created = research::responses::create(ResearchRequest {
+                research: &inference.research,
+                ctx,
+                caller,
+                origin,
+                body,
+            });
+            return Ok(match created.await? {
+                Created::Whole(response) => Answer::Whole(response),
+                Created::Stream(events) => Answer::Subscribed(events),
+            });
+        }
+        (prepared, _) => prepared?,
+    };
     if prepared.background {
         let (account, stream) = (prepared.request.caller.account_id(), prepared.stream);
         let response = background::accept(inference, ctx, prepared).await?;
@@ -115,6 +139,7 @@ pub(crate) async fn prepare(request: Request<'_>) -> Result<Prepared, Error> {
         caller,
         body,
         latest,
+        ..
     } = request;
     let resolved = resolve(&inference.responses, latest, caller.account_id(), body).await?;
     let prepared = prepare_resolved(&inference.pipeline, ctx, caller, resolved)?;

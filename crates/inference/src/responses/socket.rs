@@ -81,6 +81,7 @@ async fn begin(
             inference,
             ctx: &ctx,
             caller,
+            origin: None,
             body,
             latest: Some(latest),
         })

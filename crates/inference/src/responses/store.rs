@@ -185,7 +185,7 @@ impl Responses {
 }
 
 /// Returns the error for deleting an unfinished response.
-pub(super) fn not_finished() -> Error {
+pub(crate) fn not_finished() -> Error {
     let message = "The response cannot be deleted: it is unfinished or has ended without a result. Cancel an \
                    unfinished response with POST /v1/responses/{id}/cancel. A response without a result is deleted \
                    after 30 days.";
@@ -194,7 +194,11 @@ pub(super) fn not_finished() -> Error {
 
 /// Returns the error for cancelling a finished response.
 pub(super) fn already_ended(turn: &Turn) -> Error {
-    let status = turn.response["status"].as_str().unwrap_or("completed");
+    has_ended(turn.response["status"].as_str().unwrap_or("completed"))
+}
+
+/// Returns the error for cancelling a response that has ended with this status.
+pub(crate) fn has_ended(status: &str) -> Error {
     let message = format!(
         "The response has ended with status '{status}'. Only an unfinished background response can be cancelled."
     );

@@ -23,7 +23,7 @@ const PAGE_SIZE: u32 = 100;
 const PING_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Stream of encoded server-sent events.
-pub(super) type EventStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+pub(crate) type EventStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// Returns the events of a response after this sequence number, up to its final event.
 pub(super) async fn subscribe(

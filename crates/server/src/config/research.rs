@@ -1,16 +1,28 @@
-//! `[research]`: settings of research jobs.
+//! `[research]`: models and limits of research.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tollgate_catalog::ResearchEntry;
 use tollgate_storage::KindCap;
 
 use super::ConfigError;
 
-/// `[research]`: limits of research jobs.
+/// `[research]`: models, sources and limits of research jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResearchSection {
+    /// Chat model that plans, assesses the notes and outlines reports; the writer if omitted.
+    pub planner: Option<String>,
+    /// Chat model that takes notes from pages; the writer if omitted.
+    pub reader: Option<String>,
+    /// Chat model that writes the sections. The model `tollgate/research` exists only with a writer.
+    pub writer: Option<String>,
+    /// Model that decides whether the quotes support a statement; none if omitted.
+    pub judge: Option<String>,
+    /// Default sources: `web`, and `corpus/NAME` for a document collection. All configured ones if
+    /// omitted.
+    pub sources: Option<Vec<String>>,
     /// Maximum number of running research jobs of an account, across all processes. Further jobs
     /// stay queued.
     pub per_account: u32,
@@ -21,6 +33,11 @@ pub struct ResearchSection {
 impl Default for ResearchSection {
     fn default() -> Self {
         Self {
+            planner: None,
+            reader: None,
+            writer: None,
+            judge: None,
+            sources: None,
             per_account: 4,
             max_running: 100,
         }
@@ -37,6 +54,17 @@ impl ResearchSection {
         match limits.into_iter().find(|(_, limit)| *limit == 0) {
             Some((name, _)) => Err(ConfigError::new(format!("research.{name}"), "must be above 0")),
             None => Ok(()),
+        }
+    }
+
+    /// Returns the roles and sources of research models that do not set their own.
+    pub(crate) fn roles(&self) -> ResearchEntry {
+        ResearchEntry {
+            planner: self.planner.clone(),
+            reader: self.reader.clone(),
+            writer: self.writer.clone(),
+            judge: self.judge.clone(),
+            sources: self.sources.clone(),
         }
     }
 

@@ -203,8 +203,9 @@ impl Engine<'_> {
 
     async fn query(&self, number: u32, text: &str) -> Result<Called<QueryHits>, Stop> {
         let progress = |hits: &QueryHits| {
-            let found: usize = hits.rankings.iter().map(Vec::len).sum();
-            self.event("research.search", &json!({"query": hits.query, "results": found}))
+            let urls: Vec<&str> = hits.rankings.iter().flatten().map(|hit| &*hit.url).collect();
+            let body = json!({"query": hits.query, "results": urls.len(), "urls": urls});
+            self.event("research.search", &body)
         };
         let call = Call {
             backends: |hits: &QueryHits| hits.answered.clone(),

@@ -11,6 +11,7 @@ use tollgate_upstream::{FailedSentence, NoteText, SectionPlan, SectionSentence, 
 
 use super::super::bounds::{JUDGE_INPUT, PLANNER_INPUT, Stage, WRITER_INPUT};
 use super::super::payload::Note;
+use super::super::report::Report;
 use super::judge::{Hearing, Statement};
 use super::rounds::{Silent, note_text, texts_within};
 use super::steps::{
@@ -44,10 +45,12 @@ impl Engine<'_> {
         let tasks: Vec<_> = tasks.collect();
         let mut written = stream::iter(tasks).buffered(MAX_CONCURRENT_SECTIONS);
         let (mut sections, mut is_degraded) = (Vec::new(), false);
+        let mut report = Report::default();
         while let Some((section, is_fallback)) = written.try_next().await? {
             is_degraded |= is_fallback;
-            self.send(u32::try_from(sections.len()).unwrap_or(u32::MAX), &section)
-                .await?;
+            let position = u32::try_from(sections.len()).unwrap_or(u32::MAX);
+            let text = report.section(position, &section.title, &section.claims);
+            self.send(position, &section.title, &text).await?;
             sections.push(section);
         }
         drop(written);
@@ -283,14 +286,9 @@ impl Engine<'_> {
         Ok(claims.collect())
     }
 
-    /// Sends a section to the owner of the job, once.
-    async fn send(&self, position: u32, section: &Section) -> Result<(), Stop> {
-        let shown = section
-            .claims
-            .iter()
-            .filter(|claim| claim.status != ClaimStatus::Removed);
-        let text: Vec<&str> = shown.map(|claim| &*claim.text).collect();
-        let body = json!({"section": section.title, "text": text.join(" ")});
+    /// Sends the text of a section, as in the report, to the owner of the job, once.
+    async fn send(&self, position: u32, title: &str, text: &str) -> Result<(), Stop> {
+        let body = json!({"section": title, "text": text});
         let progress = |_: &()| self.event("research.delta", &body);
         self.local(self.work, DELTA_STEP + position, &progress, async { Ok(()) })
             .await
