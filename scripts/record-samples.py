@@ -339,6 +339,11 @@ def record_research(recorder):
     citation = report["citations"][0]
     names = {"job_id": report["job_id"], "source_id": citation["source_id"]}
     recorder.call("get_source_text", path=names, query={name: str(citation[name]) for name in ("start", "end")})
+    created = recorder.call("create_async_chat_completion", body=example("create_async_chat_completion"))
+    names = {"id": created["id"]}
+    recorder.wait("get_async_chat_completion", names, lambda found: found["status"] == "COMPLETED")
+    recorder.call("get_async_chat_completion", path=names)
+    recorder.call("list_async_chat_completions", query={"limit": "2"})
 
 
 def record_files(recorder):

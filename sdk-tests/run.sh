@@ -33,8 +33,8 @@ the environment, for instance TOLLGATE_STORAGE__URL=postgres://….
                      scripts/with-services.sh sets
   --client NAME      only this client:
                      openai-python-3, openai-python-2, openai-node, anthropic-python, anthropic-node, google-python,
-                     google-node, langchain, litellm, ai-sdk, pydantic-ai, openai-agents, openai-agents-node, crewai,
-                     langchain-node, codex, claude-code or gemini-cli
+                     google-node, perplexity-python, langchain, litellm, ai-sdk, pydantic-ai, openai-agents,
+                     openai-agents-node, crewai, langchain-node, codex, claude-code or gemini-cli
   --case TEXT        only cases whose name contains TEXT
   SDK_TRACE=1        print the stack trace of each failed case
 
@@ -50,7 +50,7 @@ tools=$root/.tools
 
 # The clients of `--official`, of `--toolkits`, and all others.
 readonly openai='openai-python-3 openai-python-2 openai-node'
-readonly official="$openai anthropic-python anthropic-node google-python google-node"
+readonly official="$openai anthropic-python anthropic-node google-python google-node perplexity-python"
 readonly toolkits='pydantic-ai openai-agents openai-agents-node crewai langchain-node'
 readonly others="langchain litellm ai-sdk $toolkits codex claude-code gemini-cli"
 
@@ -88,7 +88,9 @@ case $storage in
     *) echo "run.sh: unknown storage $storage (see --help)" >&2; exit 2 ;;
 esac
 if [ -n "$wire" ] && [ -z "$only_client" ]; then
+    # The simulator alone has research models.
     selection=${selection/openai-python-2 /}
+    selection=${selection/perplexity-python/}
 fi
 readonly every_ability=simulator,scripted,parameters,reasoning,gateway
 case $wire in
@@ -165,6 +167,7 @@ for client in $selection; do
         openai-python-2) install_python openai-2.54.0 ;;
         anthropic-python) install_python anthropic-2.11.0 ;;
         google-python) install_python google-genai-3.4.0 ;;
+        perplexity-python) install_python perplexityai-0.46.1 ;;
         openai-node | anthropic-node | google-node) install_node sdks ;;
         langchain | litellm) install_python frameworks ;;
         pydantic-ai | openai-agents) install_python toolkits ;;
@@ -311,6 +314,9 @@ for client in $selection; do
             run_client google 'google-genai-python 3.4.0' \
                 "$tools/sdk-google-genai-3.4.0/bin/python" "$here/google/run.py" ;;
         google-node) run_client google 'google-genai-node 3.1.0' run_node sdks google/run.mjs ;;
+        perplexity-python)
+            run_client perplexity 'perplexity-python 0.46.1' \
+                "$tools/sdk-perplexityai-0.46.1/bin/python" "$here/perplexity/run.py" ;;
         langchain)
             run_client frameworks 'langchain 1.7.2' \
                 "$tools/sdk-frameworks/bin/python" "$here/frameworks/run_langchain.py" ;;

@@ -3,6 +3,7 @@
 import './cases_chat.mjs';
 import './cases_stream.mjs';
 import './cases_responses.mjs';
+import './cases_research.mjs';
 import './cases_completions.mjs';
 import './cases_embeddings.mjs';
 import './cases_decisions.mjs';

@@ -10,6 +10,7 @@ import openai
 import cases_chat  # noqa: F401, I001
 import cases_stream  # noqa: F401
 import cases_responses  # noqa: F401
+import cases_research  # noqa: F401
 import cases_completions  # noqa: F401
 import cases_embeddings  # noqa: F401
 import cases_decisions  # noqa: F401

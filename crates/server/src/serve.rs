@@ -24,6 +24,7 @@ use tollgate_edge::websocket::Sessions;
 use tollgate_edge::{AccessLog, Authenticator, Idempotency, OperatorAuthenticator, PublicUrl, RequestLayer};
 use tollgate_inference::Inference;
 use tollgate_inference::decisions::Calibrations;
+use tollgate_inference::research::LONGEST_WAIT;
 use tollgate_media::MediaState;
 use tollgate_providers::HttpClient;
 use tollgate_storage::{Grant, LotKind, LotTerms};
@@ -49,6 +50,8 @@ use tollgate_operations::view::providers::ServerView;
 
 /// Credits that the account of the first start receives.
 const FIRST_START_CREDITS: i64 = 10;
+/// Time that a request may take beyond its longest wait for a report.
+const WAIT_MARGIN: Duration = Duration::from_mins(5);
 /// Maximum time to wait for running calls after the second stop signal, and for background tasks.
 pub(crate) const FORCED_STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -394,7 +397,7 @@ pub fn app(
             config
                 .pipeline_settings()
                 .hold_lifetime()
-                .max(tollgate_inference::research::LONGEST_WAIT * 2),
+                .max(LONGEST_WAIT + WAIT_MARGIN),
         ),
         calls: services.pipeline.calls.clone(),
         vitals: services.vitals.clone(),

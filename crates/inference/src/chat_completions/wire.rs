@@ -145,6 +145,12 @@ pub struct ChatCompletion {
     choices: Vec<ChatChoice>,
     /// Token usage and cost of the request.
     usage: Option<ChatUsage>,
+    /// URLs of the citations of a report: `[1]` refers to the first one. Only of research models.
+    citations: Option<Vec<String>>,
+    /// Sources of a report: `title`, `url`, `date`, `snippet` and `source`. Only of research
+    /// models.
+    #[schema(value_type = Option<Vec<Object>>)]
+    search_results: Option<Vec<Value>>,
 }
 
 /// One generated choice.
@@ -174,6 +180,10 @@ pub struct ChatAnswer {
     reasoning_content: Option<String>,
     /// Tool calls that the model requests.
     tool_calls: Option<Vec<ToolCall>>,
+    /// Places of the citation marks of a report, in characters: type `url_citation`, with
+    /// `start_index`, `end_index`, `url` and `title`.
+    #[schema(value_type = Option<Vec<Object>>)]
+    annotations: Option<Vec<Value>>,
 }
 
 /// Token usage and cost of a request.
@@ -193,6 +203,8 @@ pub struct ChatUsage {
     /// Breakdown of the output tokens: `reasoning_tokens`, `audio_tokens`.
     #[schema(value_type = Option<Object>)]
     completion_tokens_details: Option<Value>,
+    /// Number of charged search queries. Only of research models.
+    num_search_queries: Option<u64>,
 }
 
 /// A chunk of a streamed chat completion. The stream ends with `data: [DONE]`.
@@ -210,6 +222,16 @@ pub struct ChatCompletionChunk {
     choices: Vec<ChatChunkChoice>,
     /// Usage and cost, only in the last chunk and if `stream_options.include_usage` is true.
     usage: Option<ChatUsage>,
+    /// `info` for the progress of a report, `message` for its text, and `end_of_stream` for its last
+    /// chunk. Only of research models.
+    r#type: Option<String>,
+    /// `PENDING`, or `COMPLETED` in the last chunk. Only of research models.
+    status: Option<String>,
+    /// URLs of the citations of a report, in the last chunk.
+    citations: Option<Vec<String>>,
+    /// Sources of a report: new ones in chunks of type `info`, all in the last chunk.
+    #[schema(value_type = Option<Vec<Object>>)]
+    search_results: Option<Vec<Value>>,
 }
 
 /// New content of one choice.

@@ -42,6 +42,10 @@ pub(super) const BODIES: &[(&str, &str)] = &[
         r#"{"model": "sim/research", "query": "How many passengers did Orsel Lines carry in 2019?", "reasoning_effort": "minimal"}"#,
     ),
     (
+        "create_async_chat_completion",
+        r#"{"request": {"model": "sim/research", "messages": [{"role": "user", "content": "How many passengers did Orsel Lines carry in 2019?"}], "reasoning_effort": "minimal"}, "idempotency_key": "8e03978e-40d5-43e8-bc93-6894a57f9324"}"#,
+    ),
+    (
         "generate_images",
         r#"{"model": "sim/image", "prompt": "A lighthouse at dawn.", "aspect_ratio": "16:9", "num_images": 2}"#,
     ),
@@ -158,6 +162,7 @@ const BOUNDED: &[&str] = &[
     "generate_video",
     "compose_video",
     "create_research",
+    "create_async_chat_completion",
 ];
 
 /// Responses that have a header.

@@ -347,6 +347,16 @@ fn examples_are_valid_requests() {
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["model"].is_string() && body["query"].is_string(), "{body}");
             }
+            "create_async_chat_completion" => {
+                // The tests of the API crate check the content; this test checks the shape.
+                let body: serde_json::Value = serde_json::from_str(body).unwrap();
+                let request = &body["request"];
+                assert!(
+                    request["model"].is_string() && request["messages"].is_array(),
+                    "{body}"
+                );
+                assert!(body["idempotency_key"].is_string(), "{body}");
+            }
             "create_decisions" => {
                 tollgate_formats::decisions::read(body.as_bytes()).unwrap();
             }

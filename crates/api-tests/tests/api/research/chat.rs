@@ -8,6 +8,8 @@ use super::{ANSWERS, QUESTION};
 use crate::scene::{GRANTED, Scene, assert_error, with};
 
 const CHAT: &str = "/v1/chat/completions";
+/// A question whose report has several sections.
+const SEVERAL: &str = "How many passengers did Orsel Lines carry in 2019? When was the harbour rebuilt?";
 
 /// Returns a chat completion request to the simulator with the minimal effort.
 fn asking(text: &str, members: Value) -> Value {
@@ -146,7 +148,7 @@ async fn streams_show_the_progress_and_then_the_report() {
         (json!({"include_usage": false}), false, false),
     ] {
         let effort = json!({"stream": true, "stream_options": options, "reasoning_effort": "low"});
-        let response = scene.post(CHAT, &chat(effort)).await;
+        let response = scene.post(CHAT, &asking(SEVERAL, effort)).await;
         assert_eq!(response.status, 200, "{}", response.text());
         let job = scene.job_of(&response).await;
         let result = &job["result"];

@@ -22,7 +22,9 @@ fn plain(members: Value) -> Value {
 
 /// Returns the events of a stream and asserts that they are numbered from `first` without a gap.
 fn numbered(response: &Response, first: u64) -> Vec<Value> {
-    let events: Vec<Value> = response.events().iter().map(|event| event.json()).collect();
+    let text = response.text();
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    let events: Vec<Value> = data.map(|data| serde_json::from_str(data).unwrap()).collect();
     for (event, number) in events.iter().zip(first..) {
         assert_eq!(event["sequence_number"], number, "{event}");
     }

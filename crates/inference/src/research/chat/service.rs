@@ -16,7 +16,6 @@ use super::encode::Identity;
 use super::read::{self, ChatRequest, Usage};
 use super::stream::ChatStream;
 use crate::conversion::with_param_name;
-use crate::lenient;
 use crate::responses::store::unavailable;
 
 const ENDPOINT: &str = "/v1/chat/completions";
@@ -37,6 +36,7 @@ pub(crate) enum Content {
 /// Creates the job of a request and returns its report, or a stream of its progress and its report.
 /// The job continues if the caller disconnects.
 pub(crate) async fn create(request: ResearchRequest<'_>) -> Result<ChatReport, Error> {
+    request.caller.check_scope(Scope::Research)?;
     let (research, ctx, account) = (request.research, request.ctx, request.caller.account_id());
     let (submission, usage, output_cap) = parsed(request)?;
     let created = service::create(submission).await;
@@ -64,13 +64,11 @@ fn parsed(request: ResearchRequest<'_>) -> Result<(Submission<'_>, Option<Usage>
         origin,
         body,
     } = request;
-    caller.check_scope(Scope::Research)?;
-    let (chat, _) = lenient::checked(&caller, ctx, body, |body| read::body(body))?;
     let ChatRequest {
         request,
         stream,
         output_cap,
-    } = chat;
+    } = read::body(&body)?;
     let submission = Submission {
         research,
         ctx,

@@ -20,7 +20,6 @@ use super::super::{KIND, LONGEST_WAIT, Research};
 use super::output::Output;
 use super::read::{self, ResponseRequest};
 use super::stream::Subscriber;
-use crate::lenient;
 use crate::responses::store::{has_ended, not_finished, unavailable};
 use crate::responses::subscription::EventStream;
 
@@ -37,6 +36,7 @@ pub(crate) enum Created {
 /// Creates the job of a request. Returns the queued response of a background request, a stream of
 /// events, or the response of the ended job. The job continues if the caller disconnects.
 pub(crate) async fn create(request: ResearchRequest<'_>) -> Result<Created, Error> {
+    request.caller.check_scope(Scope::Research)?;
     let (research, ctx, account) = (request.research, request.ctx, request.caller.account_id());
     let (submission, is_streamed, sites) = parsed(request)?;
     let is_background = submission
@@ -67,14 +67,12 @@ fn parsed(request: ResearchRequest<'_>) -> Result<(Submission<'_>, bool, Option<
         origin,
         body,
     } = request;
-    caller.check_scope(Scope::Research)?;
-    let (parsed, _) = lenient::checked(&caller, ctx, body, |body| read::body(body))?;
     let ResponseRequest {
         request,
         settings,
         is_streamed,
         sites,
-    } = parsed;
+    } = read::body(&body)?;
     let submission = Submission {
         research,
         ctx,
