@@ -108,7 +108,7 @@ pub async fn assemble(
         enabled.extend(local_providers(config, http, previous).await?);
     }
     enabled.push(build(ProviderConfig::named("sim"), None, http)?);
-    if !config.file.corpora.is_empty() {
+    if !config.file.corpora.is_empty() || !config.file.search.is_empty() {
         enabled.push(extractive());
     }
 
