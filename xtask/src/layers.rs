@@ -16,6 +16,9 @@ enum Kind {
     /// Storage engine or provider adapter. Only the composition crate may depend on it, except in
     /// tests.
     Adapter,
+    /// Parsers of hostile content, which run in a separate process. Only the binary may depend on
+    /// it.
+    Isolated,
     /// Group of API endpoints. API crates must not depend on each other.
     ApiCrate,
     /// Development tool or test crate above all layers. Shipped crates may use it only as a
@@ -39,6 +42,9 @@ const fn member(package: &'static str, layer: u8, kind: Kind) -> Member {
 /// The crate that composes all others.
 const COMPOSITION: &str = "tollgate-server";
 
+/// The binary.
+const BINARY: &str = "tollgate";
+
 /// Every crate of the workspace, including planned ones that do not exist yet.
 const LAYERS: &[Member] = &[
     member("tollgate-types", 0, Kind::Open),
@@ -52,6 +58,7 @@ const LAYERS: &[Member] = &[
     member("tollgate-web", 1, Kind::Open),
     member("tollgate-catalog", 2, Kind::Open),
     member("tollgate-accounts", 2, Kind::Open),
+    member("tollgate-extract", 2, Kind::Isolated),
     member("tollgate-backends", 2, Kind::Adapter),
     member("tollgate-corpus", 2, Kind::Adapter),
     member("tollgate-providers", 2, Kind::Adapter),
@@ -67,7 +74,7 @@ const LAYERS: &[Member] = &[
     member("tollgate-compute", 5, Kind::ApiCrate),
     member("tollgate-console", 5, Kind::ApiCrate),
     member(COMPOSITION, 6, Kind::Open),
-    member("tollgate", 7, Kind::Open),
+    member(BINARY, 7, Kind::Open),
     member("tollgate-testkit", u8::MAX, Kind::Development),
     member("tollgate-api-tests", u8::MAX, Kind::BinaryTests),
     member("tollgate-bench", u8::MAX, Kind::Development),
@@ -131,6 +138,9 @@ fn refusal(from: &Member, to: &str, for_tests: bool) -> Option<String> {
     if to.layer >= from.layer {
         return Some(format!("layer {} is not below layer {}", to.layer, from.layer));
     }
+    if to.kind == Kind::Isolated && from.package != BINARY {
+        return Some(format!("only `{BINARY}` runs it, in a separate process"));
+    }
     // Tests may run a domain on a real engine; shipped code may not.
     if to.kind == Kind::Adapter && from.package != COMPOSITION && !for_tests {
         return Some(format!("only `{COMPOSITION}` names adapters; use the port"));
@@ -163,6 +173,8 @@ mod tests {
             ("tollgate-pipeline", "tollgate-backends", 1),
             ("tollgate-inference", "tollgate-providers", 1),
             ("tollgate", "tollgate-backends", 1),
+            ("tollgate", "tollgate-extract", 0),
+            ("tollgate-server", "tollgate-extract", 1),
             ("tollgate-server", "tollgate-testkit", 1),
             ("tollgate-server", "xtask", 1),
             ("tollgate-newcomer", "tollgate-types", 1),

@@ -1,7 +1,7 @@
 //! Evidence of research reports, as pure functions.
 //!
 //! Suggested reading order: [`text`], [`sentences`], [`passages`], [`words`], [`bm25`], [`fusion`],
-//! [`simhash`]; [`address`], [`query`], [`dates`]; [`quote`], [`figures`]; [`injection`],
+//! [`simhash`]; [`address`], [`query`], [`dates`], [`front_matter`]; [`quote`], [`figures`]; [`injection`],
 //! [`report`]; [`extractive`].
 //!
 //! Offsets are code points unless a name says bytes. The time of every function is about
@@ -14,6 +14,7 @@ pub mod dates;
 pub mod extractive;
 pub mod figures;
 mod fold;
+pub mod front_matter;
 pub mod fusion;
 pub mod injection;
 mod lexer;

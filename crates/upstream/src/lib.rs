@@ -12,6 +12,7 @@ pub mod generation;
 pub mod image;
 pub mod moderate;
 pub mod notify;
+pub mod page;
 pub mod payment;
 pub mod provider;
 pub mod research;
@@ -39,6 +40,10 @@ pub use generation::{
 pub use image::{ImageCall, ImageFormat, ImageTask};
 pub use moderate::{ModerationCall, ModerationProvider};
 pub use notify::{Mail, Mailer, NotifyError, Post, Poster};
+pub use page::{
+    ExtractError, ExtractedPage, FetchedPage, MAX_PAGE_BYTES, MAX_PDF_BYTES, PageExtractor, PageFetcher,
+    PageHead, PageReader, PageSkipped, WebPage,
+};
 pub use payment::{
     BillingInterval, ChargeOutcome, Checkout, EventError, NewCheckout, NewPayer, NewPlanCheckout, Paid,
     PaymentError, PaymentEvent, PaymentProvider, PlanInvoice, PlanReference, PlanStatus, SavedCharge,

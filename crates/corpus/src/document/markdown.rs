@@ -1,66 +1,21 @@
 //! Documents in Markdown: front matter, and the text without the most frequent markup.
 
-use tollgate_types::Date;
+use tollgate_evidence::front_matter;
 
 use super::{Document, file_title};
 
 /// Reads a Markdown file. The title is the front matter's, the first heading, or the file name.
 pub(super) fn parse(path: &str, content: &str) -> Document {
-    let (front_matter, body) = split_front_matter(content);
-    let mut document = Document {
+    let (front_matter, body) = front_matter::split(content);
+    let title = front_matter.title.or_else(|| first_heading(body));
+    Document {
         path: path.to_owned(),
-        ..Document::default()
-    };
-    for line in front_matter.lines() {
-        let Some((name, value)) = line.split_once(':') else {
-            continue;
-        };
-        let value = unquote(value.trim());
-        match name.trim().to_ascii_lowercase().as_str() {
-            _ if value.is_empty() => {}
-            "title" => document.title = value.to_owned(),
-            "date" => document.date = Date::parse(value),
-            "author" => document.author = Some(value.to_owned()),
-            "url" => document.url = Some(value.to_owned()),
-            _ => {}
-        }
+        url: front_matter.url,
+        title: title.unwrap_or_else(|| file_title(path)),
+        author: front_matter.author,
+        date: front_matter.date,
+        text: plain_text(body),
     }
-    document.text = plain_text(body);
-    if document.title.is_empty() {
-        document.title = first_heading(body).unwrap_or_else(|| file_title(path));
-    }
-    document
-}
-
-/// Splits the lines between `---` and `---` at the start from the rest.
-fn split_front_matter(content: &str) -> (&str, &str) {
-    let after = content.strip_prefix("---").and_then(|rest| {
-        let rest = rest.strip_prefix('\r').unwrap_or(rest);
-        rest.strip_prefix('\n')
-    });
-    let Some(after) = after else {
-        return ("", content);
-    };
-    let mut end = 0;
-    for line in after.split_inclusive('\n') {
-        if matches!(line.trim_end(), "---" | "...") {
-            return (&after[..end], &after[end + line.len()..]);
-        }
-        end += line.len();
-    }
-    ("", content)
-}
-
-fn unquote(value: &str) -> &str {
-    for quote in ['"', '\''] {
-        let inner = value
-            .strip_prefix(quote)
-            .and_then(|rest| rest.strip_suffix(quote));
-        if let Some(inner) = inner {
-            return inner.trim();
-        }
-    }
-    value
 }
 
 fn heading(line: &str) -> Option<&str> {
