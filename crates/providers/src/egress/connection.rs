@@ -88,7 +88,7 @@ pub(super) async fn post(
 }
 
 /// Sends one request on a new connection, and reads the response with `read`.
-async fn exchange<T, F: Future<Output = Result<T, FetchError>>>(
+pub(super) async fn exchange<T, F: Future<Output = Result<T, FetchError>>>(
     client: &EgressClient,
     target: &Target,
     request: Request<RequestBody>,
@@ -120,7 +120,11 @@ async fn exchange<T, F: Future<Output = Result<T, FetchError>>>(
     }
 }
 
-fn request(target: &Target, media_types: &[&'static str]) -> Result<Request<RequestBody>, FetchError> {
+/// Creates a GET request that accepts these media types.
+pub(super) fn request(
+    target: &Target,
+    media_types: &[&'static str],
+) -> Result<Request<RequestBody>, FetchError> {
     let mut request = Request::new(RequestBody::default());
     *request.uri_mut() = target.path().parse().map_err(unreachable)?;
     let accept = HeaderValue::from_str(&media_types.join(", ")).map_err(unreachable)?;
@@ -305,17 +309,14 @@ async fn read(
     }
     let declared = text(&head.headers, &CONTENT_TYPE).unwrap_or_default();
     let declared = declared.split(';').next().unwrap_or_default().trim();
-    let pace = Pace {
-        grace_ends_at: Instant::now() + client.settings.grace,
-        min_bytes_per_second: u64::from(client.settings.min_bytes_per_second.max(1)),
-    };
     Ok(Answer::Body(Received {
         declared: declared.to_ascii_lowercase(),
-        bytes: body_within(body, limits, &pace).await?,
+        bytes: body_within(client, body, limits).await?,
     }))
 }
 
-fn text<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> Option<&'h str> {
+/// Returns the value of a header, if it is ASCII.
+pub(super) fn text<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
@@ -334,7 +335,15 @@ impl Pace {
 }
 
 /// Reads a whole body. Allocates memory only for received bytes, not for the announced length.
-async fn body_within(mut body: Incoming, limits: &Limits, pace: &Pace) -> Result<Bytes, FetchError> {
+pub(super) async fn body_within(
+    client: &EgressClient,
+    mut body: Incoming,
+    limits: &Limits,
+) -> Result<Bytes, FetchError> {
+    let pace = Pace {
+        grace_ends_at: Instant::now() + client.settings.grace,
+        min_bytes_per_second: u64::from(client.settings.min_bytes_per_second.max(1)),
+    };
     let mut all = BytesMut::new();
     loop {
         let received = all.len() as u64;

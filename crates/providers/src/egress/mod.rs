@@ -7,11 +7,15 @@
 //! The client follows redirects itself and applies all checks to each of them. It applies the same
 //! checks to posts, but follows no redirects of posts. It ignores proxies from the environment.
 //! Requests contain no key and no cookie of the gateway.
+//!
+//! [`page`] fetches web pages for research with the same client, and obeys [`robots`].
 
 mod address;
 mod connection;
+mod page;
 mod permits;
 mod resolve;
+mod robots;
 mod sniff;
 mod target;
 
@@ -25,8 +29,10 @@ use tollgate_upstream::{FetchError, FetchRequest, Fetched, Fetcher, NotifyError,
 
 pub use address::{Allowed, AllowedError};
 use connection::{Answer, Limits};
+pub use page::{PageClient, PageSettings};
 use permits::{FetchPermit, FetchPermits};
 pub use resolve::{Resolve, SystemResolver};
+pub use robots::RobotsPolicy;
 use target::Target;
 
 use crate::http::HttpClient;

@@ -2,6 +2,7 @@
 //! slow servers of one account do not block the others.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -10,22 +11,13 @@ use tollgate_types::AccountId;
 /// Semaphores of the client: one for all fetches and posts, and one for each active account.
 pub(super) struct FetchPermits {
     all: Arc<Semaphore>,
-    per_account: usize,
-    /// Accounts with a running or waiting fetch.
-    accounts: Mutex<HashMap<AccountId, Arc<Semaphore>>>,
+    accounts: KeyedPermits<AccountId>,
 }
 
 /// A permit for one fetch or post. Dropping the value releases the permit.
 pub(super) struct FetchPermit<'t> {
     _all: OwnedSemaphorePermit,
-    _own: Option<AccountPermit<'t>>,
-}
-
-/// A permit of one account, or a position in the account's queue.
-struct AccountPermit<'t> {
-    permits: &'t FetchPermits,
-    account: AccountId,
-    permit: Option<OwnedSemaphorePermit>,
+    _own: Option<KeyedPermit<'t, AccountId>>,
 }
 
 impl FetchPermits {
@@ -34,52 +26,76 @@ impl FetchPermits {
     pub(super) fn new(max: usize, per_account: usize) -> Self {
         Self {
             all: Arc::new(Semaphore::new(max.max(1))),
-            per_account: per_account.max(1),
-            accounts: Mutex::default(),
+            accounts: KeyedPermits::new(per_account),
         }
     }
 
     /// Waits for a permit. Dropping the future leaves the queue.
     pub(super) async fn take(&self, account: Option<AccountId>) -> Option<FetchPermit<'_>> {
         let own = match account {
-            Some(account) => Some(self.take_account(account).await?),
+            Some(account) => Some(self.accounts.take(account).await?),
             None => None,
         };
         // The semaphore is never closed.
         let all = self.all.clone().acquire_owned().await.ok()?;
         Some(FetchPermit { _all: all, _own: own })
     }
+}
 
-    async fn take_account(&self, account: AccountId) -> Option<AccountPermit<'_>> {
-        let mut account_permit = AccountPermit {
+/// A semaphore for each key that is in use.
+pub(super) struct KeyedPermits<K: Clone + Eq + Hash> {
+    per_key: usize,
+    /// Keys with a running or waiting fetch.
+    semaphores: Mutex<HashMap<K, Arc<Semaphore>>>,
+}
+
+/// A permit of one key, or a position in the key's queue.
+pub(super) struct KeyedPermit<'t, K: Clone + Eq + Hash> {
+    permits: &'t KeyedPermits<K>,
+    key: K,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl<K: Clone + Eq + Hash> KeyedPermits<K> {
+    /// Allows `per_key` concurrent fetches for each key; at least one.
+    pub(super) fn new(per_key: usize) -> Self {
+        Self {
+            per_key: per_key.max(1),
+            semaphores: Mutex::default(),
+        }
+    }
+
+    /// Waits for a permit. Dropping the future leaves the queue.
+    pub(super) async fn take(&self, key: K) -> Option<KeyedPermit<'_, K>> {
+        let mut permit = KeyedPermit {
             permits: self,
-            account,
+            key: key.clone(),
             permit: None,
         };
         let own = {
-            let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-            let usual = || Arc::new(Semaphore::new(self.per_account));
-            accounts.entry(account).or_insert_with(usual).clone()
+            let mut semaphores = self.semaphores.lock().unwrap_or_else(PoisonError::into_inner);
+            let usual = || Arc::new(Semaphore::new(self.per_key));
+            semaphores.entry(key).or_insert_with(usual).clone()
         };
-        account_permit.permit = Some(own.acquire_owned().await.ok()?);
-        Some(account_permit)
+        permit.permit = Some(own.acquire_owned().await.ok()?);
+        Some(permit)
     }
 }
 
-impl Drop for AccountPermit<'_> {
+impl<K: Clone + Eq + Hash> Drop for KeyedPermit<'_, K> {
     fn drop(&mut self) {
         self.permit = None;
-        let mut accounts = self
+        let mut semaphores = self
             .permits
-            .accounts
+            .semaphores
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // Other running and waiting fetches of the account hold references to the semaphore.
-        if accounts
-            .get(&self.account)
+        // Other running and waiting fetches of the key hold references to the semaphore.
+        if semaphores
+            .get(&self.key)
             .is_some_and(|own| Arc::strong_count(own) == 1)
         {
-            accounts.remove(&self.account);
+            semaphores.remove(&self.key);
         }
     }
 }
@@ -118,7 +134,7 @@ mod tests {
     #[test]
     fn accounts_without_fetches_are_forgotten() {
         let permits = FetchPermits::new(1, 1);
-        let count = || permits.accounts.lock().unwrap().len();
+        let count = || permits.accounts.semaphores.lock().unwrap().len();
         let account_permit = taken(&permits, Some(ONE)).unwrap();
         assert!(
             taken(&permits, Some(OTHER)).is_none(),

@@ -76,6 +76,11 @@ impl Target {
         &self.url[url::Position::BeforeHost..url::Position::AfterPort]
     }
 
+    /// Returns the scheme, host and port.
+    pub(super) fn origin(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+
     /// Returns the whole URL.
     pub(super) fn as_str(&self) -> &str {
         self.url.as_str()

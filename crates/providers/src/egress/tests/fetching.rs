@@ -20,17 +20,22 @@ const IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg"];
 /// Resolves each name to its scripted results in order, then repeats the last one. Records the
 /// lookups.
 #[derive(Default)]
-struct Names {
+pub(super) struct Names {
     answers: Mutex<HashMap<&'static str, Vec<&'static [&'static str]>>>,
     asked: Mutex<Vec<String>>,
 }
 
 impl Names {
-    fn of(name: &'static str, answers: &[&'static [&'static str]]) -> Arc<Self> {
+    pub(super) fn of(name: &'static str, answers: &[&'static [&'static str]]) -> Arc<Self> {
         let names = Self::default();
-        let answers = answers.iter().rev().copied().collect();
-        names.answers.lock().unwrap().insert(name, answers);
+        names.add(name, answers);
         Arc::new(names)
+    }
+
+    /// Scripts the results of another name.
+    pub(super) fn add(&self, name: &'static str, answers: &[&'static [&'static str]]) {
+        let answers = answers.iter().rev().copied().collect();
+        self.answers.lock().unwrap().insert(name, answers);
     }
 }
 
@@ -107,7 +112,7 @@ fn png() -> Reply {
     Reply::body(200, "image/png", PNG)
 }
 
-fn redirect(status: u16, location: &str) -> Reply {
+pub(super) fn redirect(status: u16, location: &str) -> Reply {
     Reply::body(status, "text/plain", "there").header("location", location)
 }
 

@@ -1,2 +1,3 @@
 mod fetching;
+mod pages;
 mod vetting;
