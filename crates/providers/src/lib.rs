@@ -2,8 +2,9 @@
 //!
 //! Suggested reading order: [`registry`], [`openai_compatible`] with its table of
 //! [`presets`](openai_compatible::presets), [`anthropic`], [`openai_responses`], [`gemini`],
-//! [`bedrock`], [`tokens`], [`moderations`], [`search`], [`http`], [`egress`], [`sim`], [`stripe`],
-//! [`mail`], [`gateway`], [`discover`]. How to add a provider: docs/adding-a-provider.md.
+//! [`bedrock`], [`tokens`], [`moderations`], [`search`], [`http`], [`egress`], [`pages`],
+//! [`extractor`], [`sim`], [`stripe`], [`mail`], [`gateway`], [`discover`]. How to add a provider:
+//! docs/adding-a-provider.md.
 
 pub mod anthropic;
 mod batches;
@@ -15,6 +16,7 @@ mod decisions;
 pub mod discover;
 pub mod egress;
 pub mod extractive;
+pub mod extractor;
 mod fal;
 pub mod gateway;
 pub mod gemini;
@@ -24,6 +26,7 @@ mod media;
 pub mod moderations;
 pub mod openai_compatible;
 pub mod openai_responses;
+pub mod pages;
 mod refusal;
 pub mod registry;
 mod replicate;
@@ -33,6 +36,7 @@ pub mod sim;
 pub mod stripe;
 pub mod tokens;
 
-pub use egress::{EgressClient, EgressSettings};
+pub use egress::{EgressClient, EgressSettings, PageClient, PageSettings};
+pub use extractor::{Extractor, ExtractorSettings};
 pub use http::{HttpClient, HttpSettings};
 pub use registry::{ConfigError, ProviderConfig};

@@ -10,6 +10,7 @@ mod machine;
 mod media;
 mod models;
 mod network;
+mod pages;
 mod payments;
 mod providers;
 mod search;
@@ -80,7 +81,8 @@ impl Finding {
     }
 }
 
-/// Checks settings, data directory, storage, media, corpora, web search, limits, ports, payments,
+/// Checks settings, data directory, storage, media, corpora, web search, web pages, limits, ports,
+/// payments,
 /// providers, models and this machine. Takes up to half a minute if a service does not respond.
 pub async fn run(config: &Config) -> Vec<Finding> {
     let mut findings = vec![readable(config)];
@@ -102,6 +104,7 @@ pub async fn run(config: &Config) -> Vec<Finding> {
     findings.push(media::programs());
     findings.extend(corpora::check(config));
     findings.extend(search::check(config).await);
+    findings.extend(pages::check(config, &SystemClock::default()).await);
     findings.push(limits::check(config).await);
     findings.push(network::listener(config, served).await);
     findings.push(network::admin(config, is_known));

@@ -23,6 +23,7 @@ mod maintenance;
 mod media;
 mod media_quotes;
 pub mod moving;
+mod pages;
 mod payments;
 mod policy;
 pub mod provider_status;

@@ -43,6 +43,7 @@ use crate::counters::Counting;
 use crate::inspector::StudioInspector;
 use crate::mail;
 use crate::media;
+use crate::pages;
 use crate::payments::{self, Sales};
 use crate::provider_status::ProviderStatus;
 use crate::secrets;
@@ -482,6 +483,7 @@ pub fn services(
         media: app_state.storage.media.clone(),
         corpora: corpora::backends(&corpora, &app_state.clock),
         web,
+        pages: pages::reader(config, &http, &app_state.clock),
         extractive: Arc::new(Extractive::new("tollgate")),
         clock: app_state.clock.clone(),
     });

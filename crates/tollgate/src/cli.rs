@@ -244,6 +244,12 @@ pub enum Command {
         after_help = "Examples:\n  tollgate doctor\n  tollgate doctor --json\n\nExit code 3 when problems are found."
     )]
     Doctor,
+    /// Extract the text of web pages. The gateway starts this command itself.
+    ///
+    /// The command reads pages from standard input and writes their texts to standard output, in
+    /// frames. It limits its memory to 512 MiB and ends with its input.
+    #[command(hide = true, after_help = "Examples:\n  tollgate extract")]
+    Extract,
     /// Print the OpenAPI document of the public API, the admin API or the console API.
     #[command(
         after_help = "Examples:\n  tollgate openapi > openapi.json\n  tollgate openapi --admin > openapi-admin.json"

@@ -16,11 +16,16 @@ unsafe extern "C" {
     safe fn mi_collect(force: bool);
 }
 
+/// Returns free memory of this thread to the system.
+pub fn release_heap() {
+    mi_collect(true);
+}
+
 /// Returns memory that only the start needed to the system. The allocator itself returns free
 /// memory only while it is used, and the kernel drops code only when memory is short, so both would
 /// stay with an idle process.
 pub fn release_unused() {
-    mi_collect(true);
+    release_heap();
     release_code();
 }
 

@@ -140,6 +140,7 @@ fn the_doctor_works_before_the_first_start() {
     let report = installation.json(&["doctor"]);
     assert_eq!(report["clean"], json!(true), "{report}");
     assert_eq!(finding(&report, "data directory")["state"], "note");
+    assert_eq!(finding(&report, "web pages")["state"], "fine");
     assert_eq!(finding(&report, "providers")["state"], "note");
     assert!(
         finding(&report, "providers")["remedy"]

@@ -38,7 +38,7 @@ use tollgate_jobs::{JobView, Jobs};
 use tollgate_pipeline::Pipeline;
 use tollgate_storage::{AccountStore, BlobStore, MediaStore, PriceStore, UsageStore};
 use tollgate_types::Clock;
-use tollgate_upstream::{ResearchProvider, SearchBackend};
+use tollgate_upstream::{PageReader, ResearchProvider, SearchBackend};
 
 pub use job::ResearchHandler;
 pub use routes::routes;
@@ -74,6 +74,8 @@ pub struct Research {
     pub corpora: Corpora,
     /// Web search backends.
     pub web: Vec<WebBackend>,
+    /// Reader of web pages.
+    pub pages: Arc<dyn PageReader>,
     /// Planner and writer that replace a failed model.
     pub extractive: Arc<dyn ResearchProvider>,
     /// Clock for wall times and retention.

@@ -42,6 +42,9 @@ pub struct Flags {
     pub listen: Option<String>,
     /// Address of the admin listener: `--admin ADDR`.
     pub admin: Option<String>,
+    /// Path of this program, which the gateway starts as `tollgate extract`. `None` in programs
+    /// without that command: they read no web pages.
+    pub program: Option<PathBuf>,
 }
 
 impl Flags {
@@ -76,6 +79,8 @@ pub struct Config {
     pub redis: Option<SecretString>,
     /// Environment variables, which may contain keys.
     pub environment: Environment,
+    /// Path of this program; `None` in programs without the command `extract`.
+    pub program: Option<PathBuf>,
 }
 
 /// A storage engine and its address.
@@ -125,6 +130,7 @@ impl Config {
             storage,
             redis,
             environment,
+            program: flags.program.clone(),
         };
         config.check()?;
         Ok(config)

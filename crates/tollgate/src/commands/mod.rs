@@ -12,6 +12,7 @@ pub mod corpus;
 pub mod credits;
 pub mod decisions;
 pub mod export;
+mod extract;
 pub mod keys;
 pub mod ledger;
 pub mod models;
@@ -24,6 +25,7 @@ pub mod subscriptions;
 pub mod top_ups;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Parser;
 use tollgate_operations::export::Kind;
@@ -93,6 +95,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Audit(command) => admin::audit(place, command, &printer),
         Command::Config(command) => check::settings(place, command, &printer),
         Command::Doctor => check::doctor(place, &printer),
+        Command::Extract => extract::extract(),
         Command::Openapi { admin, console } => openapi::document(admin, console, &printer),
     }
 }
@@ -102,8 +105,18 @@ impl Place {
         Flags {
             config: self.config,
             data: self.data,
+            program: program(),
             ..Flags::default()
         }
+    }
+}
+
+/// Returns the path of this program, which starts itself as `tollgate extract`. On Linux, the path
+/// is that of the running program, even if an upgrade has replaced its file.
+fn program() -> Option<PathBuf> {
+    match cfg!(target_os = "linux") {
+        true => Some("/proc/self/exe".into()),
+        false => std::env::current_exe().ok(),
     }
 }
 
