@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use tollgate_types::{AccountId, Clock, Date};
 use tollgate_upstream::{
-    ExtractError, PageExtractor, PageFetcher, PageHead, PageReader, PageSkipped, SearchDocument, WebPage,
+    ExtractError, ExtractedPage, PageExtractor, PageFetcher, PageHead, PageReader, PageSkipped,
+    SearchDocument, WebPage,
 };
 
 /// Reader of web pages.
@@ -70,5 +72,12 @@ pub struct NoPages;
 impl PageReader for NoPages {
     async fn read(&self, _: Option<AccountId>, _: &str) -> Result<WebPage, PageSkipped> {
         Err(ExtractError::Unavailable.into())
+    }
+}
+
+#[async_trait]
+impl PageExtractor for NoPages {
+    async fn extract(&self, _: &PageHead, _: &Bytes) -> Result<ExtractedPage, ExtractError> {
+        Err(ExtractError::Unavailable)
     }
 }

@@ -82,8 +82,8 @@ impl Finding {
 }
 
 /// Checks settings, data directory, storage, media, corpora, web search, web pages, limits, ports,
-/// payments,
-/// providers, models and this machine. Takes up to half a minute if a service does not respond.
+/// payments, providers, models and this machine. Takes up to half a minute if a service does not
+/// respond.
 pub async fn run(config: &Config) -> Vec<Finding> {
     let mut findings = vec![readable(config)];
     let server = running(config).await;

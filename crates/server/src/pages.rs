@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tollgate_providers::egress::SystemResolver;
+use tollgate_providers::egress::{RobotsPolicy, SystemResolver};
 use tollgate_providers::pages::{NoPages, WebPages};
 use tollgate_providers::{
     EgressClient, EgressSettings, Extractor, ExtractorSettings, HttpClient, PageClient, PageSettings,
@@ -13,14 +13,24 @@ use tollgate_types::{Clock, Date};
 use tollgate_upstream::{ExtractError, PageExtractor, PageHead, PageReader};
 
 use crate::config::Config;
+use crate::config::research::RobotsSetting;
 
 /// Minimum average speed of a page, in bytes per second.
 const MIN_BYTES_PER_SECOND: u32 = 4 << 10;
 
+/// Reader of web pages, and the extractor of their texts.
+pub(crate) struct Pages {
+    pub(crate) reader: Arc<dyn PageReader>,
+    pub(crate) extractor: Arc<dyn PageExtractor>,
+}
+
 /// Creates the reader of web pages. It starts a process when it reads the first page.
-pub(crate) fn reader(config: &Config, http: &Arc<HttpClient>, clock: &Arc<dyn Clock>) -> Arc<dyn PageReader> {
+pub(crate) fn build(config: &Config, http: &Arc<HttpClient>, clock: &Arc<dyn Clock>) -> Pages {
     let Some(program) = &config.program else {
-        return Arc::new(NoPages);
+        return Pages {
+            reader: Arc::new(NoPages),
+            extractor: Arc::new(NoPages),
+        };
     };
     let settings = EgressSettings {
         allow: config.egress.clone(),
@@ -28,13 +38,20 @@ pub(crate) fn reader(config: &Config, http: &Arc<HttpClient>, clock: &Arc<dyn Cl
         ..EgressSettings::default()
     };
     let client = EgressClient::new(settings, Arc::new(SystemResolver), http.clone());
-    let fetcher = PageClient::new(client, PageSettings::default());
-    let extractor = Extractor::new(ExtractorSettings::of(program));
-    Arc::new(WebPages::new(
-        Arc::new(fetcher),
-        Arc::new(extractor),
-        clock.clone(),
-    ))
+    let settings = PageSettings {
+        robots: match config.file.research.robots {
+            RobotsSetting::Obey => RobotsPolicy::Obey,
+            RobotsSetting::Ignore => RobotsPolicy::Ignore,
+        },
+        ..PageSettings::default()
+    };
+    let fetcher = Arc::new(PageClient::new(client, settings));
+    let extractor: Arc<dyn PageExtractor> = Arc::new(Extractor::new(ExtractorSettings::of(program)));
+    let reader = WebPages::new(fetcher, extractor.clone(), clock.clone());
+    Pages {
+        reader: Arc::new(reader),
+        extractor,
+    }
 }
 
 /// Extracts the text of a small page. `None` if this program has no extraction.

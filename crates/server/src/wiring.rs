@@ -471,6 +471,7 @@ pub fn services(
         recipes: Recipes::load(),
         clock: app_state.clock.clone(),
     });
+    let pages = pages::build(config, &http, &app_state.clock);
     let research = Arc::new(Research {
         jobs: app_state.jobs.clone(),
         pipeline: pipeline.clone(),
@@ -483,7 +484,9 @@ pub fn services(
         media: app_state.storage.media.clone(),
         corpora: corpora::backends(&corpora, &app_state.clock),
         web,
-        pages: pages::reader(config, &http, &app_state.clock),
+        pages: pages.reader,
+        extractor: pages.extractor,
+        files: app_state.files.clone(),
         extractive: Arc::new(Extractive::new("tollgate")),
         clock: app_state.clock.clone(),
     });

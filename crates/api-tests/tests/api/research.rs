@@ -8,6 +8,7 @@ mod folders;
 mod limits;
 mod models;
 mod responses;
+mod web;
 
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::http::{Request, Response};

@@ -62,7 +62,10 @@ impl AccountFiles {
         let file = files.get(account, id, param).await?;
         match file.bytes > MAX_PDF_BYTES {
             true => {
-                let message = format!("'{param}' has {} bytes; the maximum is {MAX_PDF_BYTES}.", file.bytes);
+                let message = format!(
+                    "'{param}' has {} bytes; the maximum is {MAX_PDF_BYTES}.",
+                    file.bytes
+                );
                 Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param(param))
             }
             false => Ok(()),
@@ -173,7 +176,10 @@ impl SearchBackend for AccountFiles {
         let index = self.index().await?;
         let mut hits: Vec<SearchHit> = Vec::new();
         for (passage, _) in index.ranking.rank(&query.text, index.places.len()) {
-            let document = index.places.get(passage).and_then(|place| index.documents.get(*place));
+            let document = index
+                .places
+                .get(passage)
+                .and_then(|place| index.documents.get(*place));
             let Some(document) = document else { continue };
             if hits.len() >= query.max_hits as usize {
                 break;
@@ -193,6 +199,10 @@ impl SearchBackend for AccountFiles {
 
     async fn read(&self, _: &CallContext, url: &str) -> Result<Option<SearchDocument>, UpstreamError> {
         let index = self.index().await?;
-        Ok(index.documents.iter().find(|document| document.url == url).cloned())
+        Ok(index
+            .documents
+            .iter()
+            .find(|document| document.url == url)
+            .cloned())
     }
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tollgate_billing::AgreedPrices;
 use tollgate_catalog::Model;
-use tollgate_types::{Error, ErrorCode};
+use tollgate_types::{AccountId, Error, ErrorCode};
 use tollgate_upstream::SearchBackend;
 
 use super::Research;
+use super::account_files::AccountFiles;
 use super::cast::StageModel;
 use super::read::SourceSpec;
 
@@ -39,13 +40,14 @@ impl From<Arc<dyn SearchBackend>> for SourceBackend {
 }
 
 impl Research {
-    /// Returns the backends that a report searches.
-    pub(super) fn backends(
+    /// Returns the backends that a report of an account searches.
+    pub(super) async fn backends(
         &self,
+        account: AccountId,
         model: &Model,
         sources: &[SourceSpec],
     ) -> Result<Vec<SourceBackend>, Error> {
-        let backends = match (sources.is_empty(), model.simulated) {
+        let mut backends = match (sources.is_empty(), model.simulated) {
             (true, true) => vec![self.corpora.demo.clone().into()],
             (true, false) => self.default_backends(model),
             (false, _) => {
@@ -58,6 +60,7 @@ impl Research {
                     .collect()
             }
         };
+        backends.extend(self.account_files(account, sources).await?);
         match backends.is_empty() {
             true => {
                 let message = "The model has no sources at the moment. Name 'sources', or use another model.";
@@ -65,6 +68,26 @@ impl Research {
             }
             false => Ok(backends),
         }
+    }
+
+    /// Returns the search over the files that a request names; `None` if it names none.
+    async fn account_files(
+        &self,
+        account: AccountId,
+        sources: &[SourceSpec],
+    ) -> Result<Option<SourceBackend>, Error> {
+        let mut ids: Vec<String> = Vec::new();
+        for (at, source) in sources.iter().enumerate() {
+            if let SourceSpec::File { file_id } = source {
+                let param = format!("sources[{at}].file_id");
+                AccountFiles::check(&self.files, account, file_id, &param).await?;
+                ids.push(file_id.clone());
+            }
+        }
+        let (files, extractor) = (self.files.clone(), self.extractor.clone());
+        let backend =
+            (!ids.is_empty()).then(|| AccountFiles::new(files, extractor, self.clock.clone(), account, ids));
+        Ok(backend.map(|backend| SourceBackend::from(Arc::new(backend) as Arc<dyn SearchBackend>)))
     }
 
     fn default_backends(&self, model: &Model) -> Vec<SourceBackend> {
@@ -106,6 +129,12 @@ impl Research {
                 "is 'web', which this model does not search. Use 'corpus'.".to_owned(),
             ),
             SourceSpec::Web => Ok(self.web_backends()),
+            SourceSpec::File { .. } if model.simulated => refused(
+                ErrorCode::ParameterOutOfRange,
+                "type",
+                "is 'file', which simulated models do not search. Use 'corpus'.".to_owned(),
+            ),
+            SourceSpec::File { .. } => Ok(Vec::new()),
             SourceSpec::Corpus { name } if model.simulated => match name == DEMO {
                 true => Ok(vec![self.corpora.demo.clone().into()]),
                 false => refused(

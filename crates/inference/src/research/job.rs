@@ -114,7 +114,7 @@ impl Research {
             work,
             payload,
             routed,
-            backends: match self.backends(&routed.model, &payload.sources) {
+            backends: match self.backends(job.account, &routed.model, &payload.sources).await {
                 Ok(backends) => backends,
                 Err(error) => return Ok(Ended::failed(error, Ending::UpstreamError)),
             },

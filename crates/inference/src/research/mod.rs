@@ -5,6 +5,7 @@
 //! with the `engine`, `view` shows its result, and `sources` stores the texts that it cites. `chat`,
 //! `responses` and `asynchronous` accept and show the same jobs in the formats of other providers.
 
+mod account_files;
 mod answer;
 mod asynchronous;
 mod backends;
@@ -38,7 +39,9 @@ use tollgate_jobs::{JobView, Jobs};
 use tollgate_pipeline::Pipeline;
 use tollgate_storage::{AccountStore, BlobStore, MediaStore, PriceStore, UsageStore};
 use tollgate_types::Clock;
-use tollgate_upstream::{PageReader, ResearchProvider, SearchBackend};
+use tollgate_upstream::{PageExtractor, PageReader, ResearchProvider, SearchBackend};
+
+use crate::files::Files;
 
 pub use job::ResearchHandler;
 pub use routes::routes;
@@ -76,6 +79,10 @@ pub struct Research {
     pub web: Vec<WebBackend>,
     /// Reader of web pages.
     pub pages: Arc<dyn PageReader>,
+    /// Extractor of the texts of files.
+    pub extractor: Arc<dyn PageExtractor>,
+    /// Files of accounts.
+    pub files: Arc<Files>,
     /// Planner and writer that replace a failed model.
     pub extractive: Arc<dyn ResearchProvider>,
     /// Clock for wall times and retention.

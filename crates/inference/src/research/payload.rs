@@ -118,14 +118,20 @@ pub(super) struct Hit {
     pub(super) is_readable: bool,
     /// Whether the backend has applied the date filters to the hit.
     pub(super) is_date_filtered: bool,
+    /// Beginning of the document's text, if the backend returned it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) text: Option<String>,
 }
 
-/// Result of reading a page: a stored source, or the reason why the page was skipped.
+/// Result of reading a page: a stored source, or the reason why there is none.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum PageRead {
     Stored(Box<Source>),
+    /// The page could not be read.
     Skipped(String),
+    /// The page has no text, or a filter of the request excludes it.
+    Excluded(String),
 }
 
 /// A stored source.

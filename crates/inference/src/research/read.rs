@@ -82,6 +82,7 @@ impl Role {
 pub(super) enum SourceSpec {
     Web,
     Corpus { name: String },
+    File { file_id: String },
 }
 
 /// Parses a request body. Errors contain the path of the invalid parameter.
@@ -434,8 +435,13 @@ fn source(members: &mut Members) -> Result<SourceSpec, Error> {
             Ok(SourceSpec::Corpus { name })
         }
         Some("web") => Ok(SourceSpec::Web),
-        Some(kind @ ("file" | "mcp")) => {
-            let message = format!("'type' is '{kind}', which this model does not search. Use 'corpus'.");
+        Some("file") => {
+            let file_id = members.text("file_id")?;
+            let file_id = file_id.ok_or_else(|| invalid("file_id", "must be the id of a file"))?;
+            Ok(SourceSpec::File { file_id })
+        }
+        Some("mcp") => {
+            let message = "'type' is 'mcp', which this model does not search.";
             Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param("type"))
         }
         _ => Err(invalid("type", "must be 'web', 'corpus', 'file' or 'mcp'")),

@@ -259,7 +259,9 @@ async fn prepare(submission: &Submission<'_>) -> Result<Prepared, Error> {
             "This model does not write research reports. GET /v1/models lists the endpoints of each model.";
         return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
     }
-    let backends = research.backends(&routed.model, &request.sources)?;
+    let backends = research
+        .backends(caller.account_id(), &routed.model, &request.sources)
+        .await?;
     check_policy(research, ctx, request).await?;
     let caps = effort(&routed, request)?.caps();
     let caps = caps.limited(request.max_searches, request.max_pages);

@@ -70,10 +70,12 @@ pub struct ResearchMessage {
 /// A source of documents.
 #[derive(Serialize, ToSchema)]
 pub struct ResearchSource {
-    /// Type of the source: `web` for the configured web search services, or `corpus`.
+    /// Type of the source: `web` for the configured web search services, `corpus`, or `file`.
     r#type: String,
     /// Name of the corpus.
     name: Option<String>,
+    /// Id of a file of the account.
+    file_id: Option<String>,
 }
 
 /// A finished report.

@@ -23,11 +23,23 @@ pub struct ResearchSection {
     /// Default sources: `web`, and `corpus/NAME` for a document collection. All configured ones if
     /// omitted.
     pub sources: Option<Vec<String>>,
+    /// Whether the rules of robots.txt apply to pages.
+    pub robots: RobotsSetting,
     /// Maximum number of running research jobs of an account, across all processes. Further jobs
     /// stay queued.
     pub per_account: u32,
     /// Maximum number of running research jobs of a process.
     pub max_running: u32,
+}
+
+/// Handling of the rules of robots.txt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RobotsSetting {
+    /// Pages that the rules disallow are skipped.
+    Obey,
+    /// The rules are not read, for search over the operator's own sites.
+    Ignore,
 }
 
 impl Default for ResearchSection {
@@ -38,6 +50,7 @@ impl Default for ResearchSection {
             writer: None,
             judge: None,
             sources: None,
+            robots: RobotsSetting::Obey,
             per_account: 4,
             max_running: 100,
         }

@@ -97,6 +97,8 @@ pub(super) struct Findings {
     /// Number of queries that at least one backend answered.
     pub(super) answered: u32,
     pub(super) pages: u32,
+    /// Number of pages that could not be read.
+    pub(super) failed_pages: u32,
     /// Number of pages from which notes were taken.
     pub(super) read: u32,
     /// Whether a call or a backend failed, so that the report may be incomplete.
@@ -132,7 +134,9 @@ impl Engine<'_> {
     fn check_failed(&self, findings: &Findings) -> Result<(), Stop> {
         let has_no_answer = findings.searches > 0 && findings.answered == 0;
         let has_no_page = findings.pages > 0 && findings.read == 0;
-        match findings.is_degraded && (has_no_answer || has_no_page || findings.searches == 0) {
+        let has_failed = findings.is_degraded && (has_no_answer || has_no_page || findings.searches == 0);
+        let has_only_failed_pages = findings.pages > 0 && findings.failed_pages == findings.pages;
+        match has_failed || has_only_failed_pages {
             true => {
                 let message = "No source could be searched or read. The report was not charged. Retry later.";
                 let error = Error::new(tollgate_types::ErrorCode::UpstreamError, message);

@@ -30,11 +30,24 @@ const MAX_PASSAGES: usize = 8;
 const MAX_NOTES: u32 = 8;
 /// Flag of a source with passages that address the reader.
 const INJECTION: &str = "injection_suspected";
+/// Flag of a page with text that readers cannot see. The text is dropped.
+const HIDDEN_TEXT: &str = "hidden_text";
+/// Flag of a page that could not be read: its text is the excerpt of a search service.
+const EXCERPT: &str = "excerpt";
 
 /// A page to read.
 pub(super) struct Page {
     pub(super) hit: Hit,
     pub(super) backend: Arc<dyn SearchBackend>,
+}
+
+/// Reason why a page has no notes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unread {
+    /// The page could not be read.
+    Failed,
+    /// The page has no text, or a filter excludes it.
+    Excluded,
 }
 
 /// A source with its text.
@@ -78,14 +91,20 @@ impl Engine<'_> {
             Box::pin(self.page(number, first + position, page))
         });
         let tasks: Vec<_> = tasks.collect();
-        let read: Vec<Option<ReadPage>> = stream::iter(tasks)
+        let read: Vec<Result<ReadPage, Unread>> = stream::iter(tasks)
             .buffered(MAX_CONCURRENT_CALLS)
             .try_collect()
             .await?;
         findings.pages += u32::try_from(pages.len()).unwrap_or(u32::MAX);
         let mut new: Vec<(u32, ReadPage)> = Vec::new();
         for (page, position) in read.into_iter().zip(0..) {
-            let Some(page) = page else { continue };
+            let page = match page {
+                Ok(page) => page,
+                Err(unread) => {
+                    findings.failed_pages += u32::from(unread == Unread::Failed);
+                    continue;
+                }
+            };
             let hash = page.source.simhash;
             let old = findings.sources.iter().map(|source| source.simhash);
             let seen = old.chain(new.iter().map(|(_, page)| page.source.simhash));
@@ -119,12 +138,12 @@ impl Engine<'_> {
         Ok(is_affordable)
     }
 
-    /// Stores the text of a page; `None` if the page was skipped.
-    async fn page(&self, step: u32, number: u32, page: &Page) -> Result<Option<ReadPage>, Stop> {
+    /// Stores the text of a page.
+    async fn page(&self, step: u32, number: u32, page: &Page) -> Result<Result<ReadPage, Unread>, Stop> {
         let work = self.work.part(Arc::new(Silent));
         let progress = |read: &PageRead| match read {
             PageRead::Stored(source) => self.event("research.source", &super::super::report::source(source)),
-            PageRead::Skipped(reason) => {
+            PageRead::Skipped(reason) | PageRead::Excluded(reason) => {
                 self.event("research.read", &json!({"url": page.hit.url, "skipped": reason}))
             }
         };
@@ -136,39 +155,74 @@ impl Engine<'_> {
                 Ok(read)
             })
             .await?;
-        let PageRead::Stored(source) = read else {
-            return Ok(None);
+        let source = match read {
+            PageRead::Stored(source) => source,
+            PageRead::Skipped(_) => return Ok(Err(Unread::Failed)),
+            PageRead::Excluded(_) => return Ok(Err(Unread::Excluded)),
         };
         let text = match stored {
             Some(text) => Some(text),
             None => sources::text(self.research, self.work.job().account, source.media).await?,
         };
-        Ok(text.map(|text| ReadPage {
+        let page = text.map(|text| ReadPage {
             source: *source,
             text: text.into(),
-        }))
+        });
+        Ok(page.ok_or(Unread::Failed))
     }
 
     async fn fetch(&self, number: u32, page: &Page) -> Result<(PageRead, Option<String>), Stop> {
         let hit = &page.hit;
-        let mut document = match page.backend.read(&self.ctx, &hit.url).await {
-            Ok(Some(document)) => document,
-            Ok(None) => return Ok((PageRead::Skipped("not found".to_owned()), None)),
-            Err(error) => {
-                tracing::warn!(job.id = %self.work.job().terms.id, %error, "a source cannot be read");
-                return Ok((PageRead::Skipped("cannot be read".to_owned()), None));
-            }
+        let (mut document, flags) = match self.document(page).await {
+            Ok(found) => found,
+            Err(reason) => return Ok((PageRead::Skipped(reason), None)),
         };
         let date = document.date.or(hit.date);
         if !may_use(self.payload, &document.url, date, hit.is_date_filtered) {
-            return Ok((PageRead::Skipped("excluded by a filter".to_owned()), None));
+            return Ok((PageRead::Excluded("excluded by a filter".to_owned()), None));
         }
         let text = std::mem::take(&mut document.text);
         let text = off_the_runtime(move || clean(&text)).await?;
         if text.trim().is_empty() {
-            return Ok((PageRead::Skipped("has no text".to_owned()), None));
+            return Ok((PageRead::Excluded("has no text".to_owned()), None));
         }
-        self.store(number, page, document, text).await
+        self.store(number, page, document, (text, flags)).await
+    }
+
+    /// Reads the document of a hit, and returns it with its flags, or the reason why it cannot be
+    /// read. If a web page cannot be read, the text from the search service replaces it.
+    async fn document(&self, page: &Page) -> Result<(SearchDocument, Vec<String>), String> {
+        let hit = &page.hit;
+        if hit.is_readable {
+            return match page.backend.read(&self.ctx, &hit.url).await {
+                Ok(Some(document)) => Ok((document, Vec::new())),
+                Ok(None) => Err("not found".to_owned()),
+                Err(error) => {
+                    tracing::warn!(job.id = %self.work.job().terms.id, %error, "a source cannot be read");
+                    Err("cannot be read".to_owned())
+                }
+            };
+        }
+        let account = self.work.job().account;
+        match self.research.pages.read(Some(account), &hit.url).await {
+            Ok(page) => {
+                let flags = page.has_hidden_text.then(|| HIDDEN_TEXT.to_owned());
+                Ok((page.document, flags.into_iter().collect()))
+            }
+            Err(skipped) => match &hit.text {
+                Some(text) => {
+                    let document = SearchDocument {
+                        url: hit.url.clone(),
+                        title: hit.title.clone(),
+                        author: None,
+                        date: hit.date,
+                        text: text.clone(),
+                    };
+                    Ok((document, vec![EXCERPT.to_owned()]))
+                }
+                None => Err(skipped.to_string()),
+            },
+        }
     }
 
     async fn store(
@@ -176,7 +230,7 @@ impl Engine<'_> {
         number: u32,
         page: &Page,
         document: SearchDocument,
-        text: String,
+        (text, mut flags): (String, Vec<String>),
     ) -> Result<(PageRead, Option<String>), Stop> {
         let stored = sources::store(
             self.research,
@@ -198,6 +252,7 @@ impl Engine<'_> {
             (is_suspected, simhash(&text))
         })
         .await?;
+        flags.extend(is_suspected.then(|| INJECTION.to_owned()));
         let source = Source {
             number,
             kind: page.backend.kind().as_str().to_owned(),
@@ -211,7 +266,7 @@ impl Engine<'_> {
             characters: stored.text.chars().count() as u64,
             simhash,
             media: stored.media,
-            flags: is_suspected.then(|| INJECTION.to_owned()).into_iter().collect(),
+            flags,
             is_private: page.backend.is_private(),
         };
         Ok((PageRead::Stored(Box::new(source)), Some(stored.text)))

@@ -23,6 +23,9 @@ use super::{Engine, Findings, MAX_CONCURRENT_CALLS, Stop, StoppedBy};
 
 /// Maximum number of hits of one query and backend.
 const MAX_HITS: u32 = 20;
+/// Maximum size of a text that a search service returned, in bytes. It is read if the page itself
+/// cannot be.
+const MAX_HIT_TEXT_BYTES: usize = 8 << 10;
 /// Maximum number of pages of one host. It does not apply to corpora.
 const MAX_PAGES_PER_HOST: usize = 3;
 
@@ -269,6 +272,10 @@ impl Engine<'_> {
             backend: backend.to_owned(),
             is_readable: hit.is_readable,
             is_date_filtered: hit.is_date_filtered,
+            text: hit.text.map(|text| {
+                let end = text.floor_char_boundary(MAX_HIT_TEXT_BYTES);
+                text.get(..end).unwrap_or_default().to_owned()
+            }),
         })
         .collect()
     }
