@@ -11,6 +11,7 @@ mod sea;
 mod society;
 mod world;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
@@ -79,6 +80,14 @@ pub fn contradictions() -> Vec<Contradiction> {
         answers: answers.map(|(answer, slug)| (answer, url(&slug))),
     })
     .collect()
+}
+
+/// Returns the dates of the documents of the built-in corpus, by URL. Some documents have none.
+pub fn dates() -> BTreeMap<String, Date> {
+    let documents = documents().unwrap_or_default().into_iter();
+    documents
+        .filter_map(|document| Some((url(&document.path), document.date?)))
+        .collect()
 }
 
 /// Rows as in the file; documents are named by the last part of their URL.

@@ -29,6 +29,6 @@ mod snippet;
 mod tests;
 
 pub use corpus::{Corpus, CorpusSettings, Progress, Stats, Status};
-pub use demo::{Contradiction, Fact, contradictions, demo, facts};
+pub use demo::{Contradiction, Fact, contradictions, dates, demo, facts};
 pub use error::CorpusError;
 pub use scan::Skipped;

@@ -8,14 +8,17 @@ use bytes::Bytes;
 use secrecy::SecretString;
 use tollgate_upstream::UpstreamError;
 
-use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Timeouts};
+use crate::http::{
+    BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts, Variant,
+};
 
 /// Maximum size of a response, in bytes.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 
-/// One endpoint of a gateway, with an API key.
+/// One endpoint of a gateway, and paths to read, with an API key.
 pub struct GatewayClient {
     http: Arc<HttpClient>,
+    base: BaseUrl,
     endpoint: Endpoint,
 }
 
@@ -50,26 +53,43 @@ impl GatewayClient {
         Ok(Self {
             http: http.clone(),
             endpoint: Endpoint::new(&base, path, &[Credential::bearer(key)?])?,
+            base,
         })
     }
 
     /// Posts JSON and returns the complete response with any status. `timeout` limits the wait for
     /// the headers and for each chunk of the body.
     pub async fn post(&self, body: Bytes, timeout: Duration) -> Result<GatewayAnswer, UpstreamError> {
-        let timeouts = Timeouts {
-            headers: timeout,
-            idle: timeout,
-            resend: false,
-        };
+        let timeouts = timeouts(timeout, false);
+        let response = self.http.post(&self.endpoint, RequestBody::from(body), timeouts);
+        answer(response.await?).await
+    }
+
+    /// Reads another path of the gateway, such as `/v1/jobs/ID?wait=20`, with the same key and the
+    /// same meaning of `timeout`.
+    pub async fn get(&self, path: &str, timeout: Duration) -> Result<GatewayAnswer, UpstreamError> {
+        let variant =
+            Variant::new(&self.base, path).map_err(|error| UpstreamError::protocol(error.to_string()))?;
         let response = self
             .http
-            .post(&self.endpoint, RequestBody::from(body), timeouts)
-            .await?;
-        let seconds = response.header("retry-after").and_then(|text| text.parse().ok());
-        Ok(GatewayAnswer {
-            status: response.status,
-            retry_after: seconds.map(Duration::from_secs),
-            body: response.whole(MAX_ANSWER_BYTES).await?,
-        })
+            .get_variant(&self.endpoint, variant, timeouts(timeout, true));
+        answer(response.await?).await
     }
+}
+
+fn timeouts(timeout: Duration, resend: bool) -> Timeouts {
+    Timeouts {
+        headers: timeout,
+        idle: timeout,
+        resend,
+    }
+}
+
+async fn answer(response: Response) -> Result<GatewayAnswer, UpstreamError> {
+    let seconds = response.header("retry-after").and_then(|text| text.parse().ok());
+    Ok(GatewayAnswer {
+        status: response.status,
+        retry_after: seconds.map(Duration::from_secs),
+        body: response.whole(MAX_ANSWER_BYTES).await?,
+    })
 }

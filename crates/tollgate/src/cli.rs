@@ -20,6 +20,7 @@ use crate::commands::keys::Keys;
 use crate::commands::ledger::Ledger;
 use crate::commands::models::Models;
 use crate::commands::moving::Move;
+use crate::commands::research::Research;
 use crate::commands::serve::{Serve, Worker};
 use crate::commands::statements::Statements;
 use crate::commands::subscriptions::{Plans, Subscriptions};
@@ -35,14 +36,15 @@ Exit codes:
   1  failure
   2  invalid usage or settings
   3  a check found problems (ledger check, ledger audit, ledger receipt, ledger verify,
-     statements show, prices check, config check, doctor, move, decisions eval)
+     statements show, prices check, config check, doctor, move, decisions eval,
+     research eval)
 
 Settings are read from tollgate.toml in the working directory (or --config FILE), from environment
 variables TOLLGATE_<SECTION>__<KEY> such as TOLLGATE_SERVER__LISTEN, and from flags. Later sources
 override earlier ones.
 
-Commands work with or without a running server, with these exceptions: `providers list` and
-`decisions eval` need a running server; `move` and, with SQLite, `migrate` need a stopped server.";
+Commands work with or without a running server, with these exceptions: `providers list`,
+`decisions eval` and `research eval` need a running server; `move` and, with SQLite, `migrate` need a stopped server.";
 
 /// A self-hosted model gateway: one API and one bill for all your AI models.
 #[derive(Debug, Parser)]
@@ -151,6 +153,13 @@ pub enum Command {
         after_help = "Examples:\n  tollgate decisions eval sample.jsonl --model sim/decide"
     )]
     Decisions(Decisions),
+    /// Evaluate research reports.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate research eval --model sim/research --effort minimal"
+    )]
+    Research(Research),
     /// List plans with their prices and allowances.
     #[command(
         subcommand,

@@ -4,6 +4,7 @@ pub mod admin;
 pub mod batches;
 pub mod decisions;
 pub mod receipts;
+pub mod research;
 pub mod tables;
 
 use std::io::{self, ErrorKind, Write};

@@ -14,4 +14,5 @@ mod example;
 mod faults;
 mod installation;
 mod postgres;
+mod research;
 mod serving;

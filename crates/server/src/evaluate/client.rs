@@ -5,31 +5,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use secrecy::SecretString;
-use serde_json::Value;
-use tokio::time::sleep;
 use tollgate_providers::HttpClient;
-use tollgate_providers::gateway::{GatewayAnswer, GatewayClient};
+use tollgate_providers::gateway::GatewayClient;
 use tollgate_providers::http::EndpointError;
 use tollgate_types::Credits;
-use tollgate_types::clock::{Clock, SystemClock};
+use tollgate_types::clock::SystemClock;
 use tollgate_types::decide::Question;
 
 use super::answers::{Answer, AnswerProbabilities, ParsedAnswer, restore_order};
 use super::cases::{Case, is_reversible};
+use super::request::{CaseError, send, unexpected_body};
 
 const DECISIONS: &str = "/v1/decisions";
 /// Timeout of one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
-/// Maximum number of attempts of a request that is refused with 503.
-const MAX_ATTEMPTS: u32 = 5;
-/// Maximum number of attempts of a request that is refused with 429. It is greater than
-/// [`MAX_ATTEMPTS`], because a rate limit allows the request after some time.
-const MAX_RATE_LIMITED_ATTEMPTS: u32 = 60;
-/// Pause after the first attempt. The pause grows linearly with each attempt; a `retry-after` of
-/// the gateway replaces it.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Maximum pause between two attempts, also for a `retry-after`.
-const MAX_RETRY_PAUSE: Duration = Duration::from_secs(60);
 
 /// A client of one gateway, authenticated with an API key.
 #[derive(Debug)]
@@ -62,15 +51,6 @@ pub(super) struct Outcome {
     pub(super) cost: Credits,
     /// Cost of the request in the reversed order.
     pub(super) cost_of_orders: Credits,
-}
-
-/// The reason why a test case has no result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CaseError {
-    /// An error that affects all cases, with its fix.
-    Fatal(String),
-    /// An error of this case only.
-    CaseOnly(String),
 }
 
 impl EvaluationClient {
@@ -148,31 +128,11 @@ impl EvaluationClient {
 
     /// Returns the answer and the duration of the last attempt, without the pauses before it.
     async fn answer(&self, request: Bytes) -> Result<(Answer, Duration), CaseError> {
-        let mut attempt = 1;
-        loop {
-            let began = self.clock.monotonic_micros();
-            let answered = self.client.post(request.clone(), REQUEST_TIMEOUT).await;
-            let answered = answered.map_err(|error| {
-                let detail = error.detail;
-                CaseError::Fatal(format!(
-                    "the gateway does not answer ({detail}); start it, or set its address with --url"
-                ))
-            })?;
-            let took = self.clock.monotonic_micros().saturating_sub(began);
-            match answered.status {
-                200 => {
-                    let answer = serde_json::from_slice(&answered.body);
-                    let answer = answer.map_err(|_| CaseError::Fatal(unexpected_body(200)))?;
-                    return Ok((answer, Duration::from_micros(took)));
-                }
-                429 if attempt < MAX_RATE_LIMITED_ATTEMPTS => {}
-                503 if attempt < MAX_ATTEMPTS => {}
-                _ => return Err(refused(&answered)),
-            }
-            let pause = answered.retry_after.unwrap_or(RETRY_PAUSE * attempt);
-            sleep(pause.min(MAX_RETRY_PAUSE)).await;
-            attempt += 1;
-        }
+        let post = async || self.client.post(request.clone(), REQUEST_TIMEOUT).await;
+        let (answered, took) = send(&self.clock, post).await?;
+        let answer = serde_json::from_slice(&answered.body);
+        let answer = answer.map_err(|_| CaseError::Fatal(unexpected_body(answered.status)))?;
+        Ok((answer, took))
     }
 }
 
@@ -189,27 +149,4 @@ fn both_orders(((question, first), second): QuestionPair<'_>) -> Option<(Vec<f64
         )),
         _ => None,
     }
-}
-
-/// Converts an error response. With a wrong key, model or path, or without credits, every case
-/// fails.
-fn refused(answer: &GatewayAnswer) -> CaseError {
-    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let member = |name: &str| body.get("error").and_then(|error| error.get(name)?.as_str());
-    let what = match (member("code"), member("message")) {
-        (Some(code), Some(message)) => format!("{code}: {message}"),
-        _ => unexpected_body(answer.status),
-    };
-    let is_of_model = member("param") == Some("model");
-    match answer.status {
-        401..=405 => CaseError::Fatal(what),
-        400 if is_of_model => CaseError::Fatal(what),
-        _ => CaseError::CaseOnly(what),
-    }
-}
-
-fn unexpected_body(status: u16) -> String {
-    format!(
-        "the server returned status {status} with an unexpected body; set the address of a gateway with --url"
-    )
 }

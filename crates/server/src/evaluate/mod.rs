@@ -1,13 +1,15 @@
-//! Evaluation of a model's decisions with questions whose answers are known: `tollgate decisions
-//! eval`. The requests are sent to a running gateway, so the results are those that callers
-//! receive.
+//! Evaluation of models with questions whose answers are known. The requests are sent to a running
+//! gateway, so the results are those that callers receive.
 //!
-//! Suggested reading order: [`cases`], `client.rs`, `answers.rs`, [`report`].
+//! `tollgate decisions eval` measures decisions; suggested reading order: [`cases`], `client.rs`,
+//! `answers.rs`, [`report`]. `tollgate research eval` measures reports ([`research`]).
 
 mod answers;
 pub mod cases;
 mod client;
 pub mod report;
+mod request;
+pub mod research;
 
 use std::fmt;
 

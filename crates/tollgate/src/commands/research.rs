@@ -1,0 +1,181 @@
+//! The `tollgate research` commands.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+use secrecy::SecretString;
+use tollgate_server::evaluate::research::{self, ResearchCase, ResearchClient, ResearchTarget, cases};
+
+use super::check::block_on;
+use crate::failure::{Exit, Failure};
+use crate::print::{self, Printer};
+
+/// Subcommands of `tollgate research`.
+#[derive(Debug, Subcommand)]
+pub enum Research {
+    /// Evaluate the reports of a research model on questions with known answers.
+    Eval(Eval),
+}
+
+/// Format of the file with questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Requests with answers, one JSON object a line.
+    Shipped,
+    /// SimpleQA: CSV with the columns problem and answer.
+    SimpleQa,
+    /// FRAMES: TSV with the columns Prompt and Answer.
+    Frames,
+    /// DeepResearch Bench: JSON lines with prompt; only citations are checked.
+    DeepResearchBench,
+}
+
+impl From<Format> for cases::Format {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Shipped => Self::Shipped,
+            Format::SimpleQa => Self::SimpleQa,
+            Format::Frames => Self::Frames,
+            Format::DeepResearchBench => Self::DeepResearchBench,
+        }
+    }
+}
+
+/// Arguments of `tollgate research eval`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tollgate research eval --model sim/research --effort minimal
+  tollgate research eval questions.jsonl --model tollgate/extractive --min-recall 0.8
+  tollgate research eval frames.tsv --format frames --model acme/research --judge sim/decide --json
+
+Without FILE, the questions are about the built-in corpus `demo`, which sim/research searches: its \
+planted facts, its contradictions, and questions whose filters permit one of two documents.
+
+With --format shipped, each line of FILE is a request body for POST /v1/research without `model`, \
+plus the answers that the report should state:
+
+  {\"query\": \"How high is the tower?\", \"answers\": [\"38 metres\"], \"group\": \"lighthouses\"}
+
+`answers` and `group` are optional; each group is also scored separately. The other formats are \
+files of public benchmarks, which you download yourself.
+
+The scores:
+  CITATIONS OK  citations whose quote is the stored text of the source at its offsets
+  AT FIRST      statements that were verified as first written, as the gateway reports it
+  RECALL        expected answers that the report states, by words and figures
+  PRECISION     statements of the report that state an expected answer
+  SUPPORTED     with --judge: statements that their quotes alone support, by a typed decision
+  filter leaks  sources that the filters of the request exclude
+
+The evaluation calls the gateway's API, which charges the key's account. A request that waits in \
+the queue counts towards its time.
+
+Exit code 3 when a citation is wrong, a filter leaks, a question failed, or the recall is below \
+--min-recall.")]
+pub struct Eval {
+    /// File with questions; the questions about the corpus `demo` if omitted.
+    pub file: Option<PathBuf>,
+    /// Format of the file.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value = "shipped",
+        requires_ifs = [("simple-qa", "file"), ("frames", "file"), ("deep-research-bench", "file")]
+    )]
+    pub format: Format,
+    /// Id of the research model to evaluate.
+    #[arg(long, value_name = "MODEL")]
+    pub model: String,
+    /// Effort of questions whose line has none [default: the gateway's].
+    #[arg(long, value_name = "EFFORT", value_parser = ["minimal", "low", "medium", "high"])]
+    pub effort: Option<String>,
+    /// Model for typed decisions that judges whether quotes support their statement.
+    #[arg(long, value_name = "MODEL")]
+    pub judge: Option<String>,
+    /// Minimum recall, 0 to 1.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub min_recall: Option<f64>,
+    /// Base URL of the gateway.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "TOLLGATE_URL",
+        default_value = "http://127.0.0.1:8080"
+    )]
+    pub url: String,
+    /// API key. Prefer the environment variable: `ps` shows the command line.
+    #[arg(long, value_name = "KEY", env = "TOLLGATE_API_KEY", hide_env_values = true)]
+    pub key: Option<SecretString>,
+    /// Number of concurrent reports, 1–4.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=4))]
+    pub parallel: u8,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| "must be a number".to_owned())?;
+    match (0.0..=1.0).contains(&share) {
+        true => Ok(share),
+        false => Err("must be from 0 to 1".to_owned()),
+    }
+}
+
+/// Runs `tollgate research`.
+pub fn research(command: Research, printer: &Printer) -> Result<Exit, Failure> {
+    match command {
+        Research::Eval(command) => eval(&command, printer),
+    }
+}
+
+fn eval(command: &Eval, printer: &Printer) -> Result<Exit, Failure> {
+    let Some(key) = &command.key else {
+        return Err(Failure::usage(
+            "no API key: set TOLLGATE_API_KEY or pass --key. Create one with `tollgate keys create`.",
+        ));
+    };
+    let cases = match &command.file {
+        Some(file) => read(file, command.format)?,
+        None => cases::shipped(),
+    };
+    let gateway = ResearchClient::new(&command.url, key)
+        .map_err(|error| Failure::usage(format!("--url or --key: {error}")))?;
+    let target = ResearchTarget {
+        model: command.model.clone(),
+        effort: command.effort.clone(),
+        judge: command.judge.clone(),
+    };
+    let number = cases.len();
+    printer.hint(&format!("Questions: {number}; every report is charged."));
+    let reported = |done: usize| {
+        if done * 10 / number != (done - 1) * 10 / number {
+            printer.hint(&format!("{done} of {number} questions"));
+        }
+    };
+    let parallel = usize::from(command.parallel);
+    let found = block_on(research::evaluate(&gateway, &cases, &target, parallel, reported))?
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    printer.answer(&found, || print::research::evaluation(&found))?;
+    let is_complete = |recall: f64| command.min_recall.is_none_or(|min| recall >= min);
+    let is_fine = found.failed.is_empty()
+        && found.wrong_citations.is_empty()
+        && found.filter_leaks.is_empty()
+        && found.all.recall.is_none_or(is_complete);
+    Ok(match is_fine {
+        true => Exit::Fine,
+        false => Exit::Faults,
+    })
+}
+
+fn read(file: &Path, format: Format) -> Result<Vec<ResearchCase>, Failure> {
+    const EXAMPLE: &str = "`tollgate research eval --help` shows an example line.";
+    let shown = file.display();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::usage(format!("cannot read {shown}: {error}")))?;
+    let cases = cases::read(&text, format.into())
+        .map_err(|wrong| Failure::usage(format!("{shown}, {wrong}. No request was sent. {EXAMPLE}")))?;
+    match cases.is_empty() {
+        true => Err(Failure::usage(format!("{shown} is empty. {EXAMPLE}"))),
+        false => Ok(cases),
+    }
+}
