@@ -55,8 +55,8 @@ const _: () = assert!(SUSPECT_DEATHS == 2, "must equal the number in CLAIM_HEAD"
 /// account count.
 ///
 /// The parameters after the sixth are kind, maximum per account and maximum per worker of each cap.
-/// Jobs beyond their cap get no place, so that they delay no other job of the account. An account
-/// beyond its own maximum gets no place on the node.
+/// Jobs beyond a cap of their kind get no place, so that they delay no other job of the account.
+/// Jobs beyond the maximum of their account take no slot of the worker.
 pub(crate) fn claim(caps: usize) -> AssertSqlSafe<String> {
     let mut cap = "SELECT CAST(NULL AS TEXT) AS kind, 0 AS per_account, 0 AS per_worker".to_owned();
     for first in (7..).step_by(3).take(caps) {
@@ -90,17 +90,17 @@ const CLAIM_TAIL: &str = "), \
                 AND (job.lease_until IS NULL OR job.lease_until <= $2) \
                 AND (job.status <> 'queued' OR job.start_by IS NULL OR job.start_by > $2)), \
         placed AS (SELECT waiting.account_id, waiting.id, waiting.kind, \
-                waiting.per_worker - COALESCE(of_worker.jobs, 0) AS room, \
+                waiting.per_worker - COALESCE(of_worker.jobs, 0) AS free_slots, \
                 row_number() OVER (PARTITION BY waiting.account_id ORDER BY waiting.id) \
                     + COALESCE(of_account.jobs, 0) AS place \
             FROM waiting LEFT JOIN of_account ON of_account.account_id = waiting.account_id \
             LEFT JOIN of_worker ON of_worker.kind = waiting.kind \
             WHERE waiting.per_account IS NULL OR (waiting.kind_place <= waiting.per_account \
                 AND COALESCE(of_worker.jobs, 0) < waiting.per_worker)), \
-        ranked AS (SELECT account_id, id, place, room, \
+        ranked AS (SELECT account_id, id, place, free_slots, \
                 row_number() OVER (PARTITION BY kind ORDER BY place, id) AS worker_place \
             FROM placed WHERE place <= $5) \
-        SELECT account_id AS owner, id AS chosen FROM ranked WHERE room IS NULL OR worker_place <= room \
+        SELECT account_id AS owner, id AS chosen FROM ranked WHERE free_slots IS NULL OR worker_place <= free_slots \
             ORDER BY place, id LIMIT $4) AS next \
     WHERE account_id = next.owner AND id = next.chosen AND status IN ('queued', 'in_progress') \
         AND (lease_until IS NULL OR lease_until <= $2) RETURNING *";

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tollgate_catalog::Candidate;
 use tollgate_upstream::{
-    CallContext, SearchBackend, SearchDocument, SearchHit, SearchQuery, UpstreamCause, UpstreamError,
-    UpstreamErrorKind,
+    CallContext, SearchBackend, SearchDocument, SearchHit, SearchQuery, SourceKind, UpstreamCause,
+    UpstreamError, UpstreamErrorKind,
 };
 
 use crate::health::{Health, Shape};
@@ -73,6 +73,14 @@ impl GuardedSearch {
 impl SearchBackend for GuardedSearch {
     fn name(&self) -> &str {
         self.backend.name()
+    }
+
+    fn kind(&self) -> SourceKind {
+        self.backend.kind()
+    }
+
+    fn is_private(&self) -> bool {
+        self.backend.is_private()
     }
 
     async fn search(&self, ctx: &CallContext, query: &SearchQuery) -> Result<Vec<SearchHit>, UpstreamError> {

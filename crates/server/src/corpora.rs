@@ -26,7 +26,7 @@ pub fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<Vec<Corpus>, Conf
             name: name.clone(),
             path: section.path.clone(),
             url_prefix: section.url_prefix.clone(),
-            is_private: false,
+            is_private: section.private,
             index_folder: config.data.join(FOLDER).join(name),
             clock: clock.clone(),
         };

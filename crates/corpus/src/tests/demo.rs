@@ -47,7 +47,11 @@ async fn both_sides_of_contradictions_are_found() {
 async fn the_built_in_corpus_needs_no_build() {
     let corpus = demo(clock());
     assert_eq!(
-        (corpus.name(), corpus.corpus_name(), corpus.is_private()),
+        (
+            corpus.name(),
+            corpus.corpus_name(),
+            SearchBackend::is_private(&corpus)
+        ),
         ("corpus/demo", "demo", false)
     );
     assert_eq!(corpus.update(proceed).await.unwrap(), None);

@@ -11,6 +11,7 @@ async fn hits_describe_documents() {
     )]);
     let corpus = fixture.built().await;
     assert_eq!(corpus.name(), "corpus/handbook");
+    assert!(SearchBackend::is_private(&corpus));
     let expected = SearchHit {
         url: "corpus://handbook/a%20b/pier%20%C3%BC.md".to_owned(),
         title: "The pier".to_owned(),

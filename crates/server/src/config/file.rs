@@ -74,6 +74,9 @@ pub struct CorpusSection {
     pub path: PathBuf,
     /// URL before the relative paths of documents. Default: `corpus://NAME/`.
     pub url_prefix: Option<String>,
+    /// Whether queries to public search services must not depend on the documents.
+    #[serde(default)]
+    pub private: bool,
 }
 
 /// `[search.NAME]`: a web search service or server that research models search.

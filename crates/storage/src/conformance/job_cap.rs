@@ -79,7 +79,7 @@ pub async fn capped_jobs_block_no_others(factory: Factory) {
     };
     assert_eq!(leased(&storage, limited(1, (1, 9), 2)).await, [1, 10, 11]);
     accept(&storage, 13, other).await;
-    // The worker has no room for the kind.
+    // The worker has no free slot for the kind.
     assert_eq!(leased(&storage, limited(1, (9, 2), 2)).await, [13]);
     assert_eq!(leased(&storage, limited(2, (9, 1), 3)).await, [2]);
     // The first account has reached its maximum, so that its older jobs take no slot of the worker.

@@ -20,7 +20,8 @@ fn question(members: Value) -> Value {
 }
 
 fn html(body: &str) -> Reply {
-    let page = format!("<!doctype html><html><head><title>Port news</title></head><body>{body}</body></html>");
+    let page =
+        format!("<!doctype html><html><head><title>Port news</title></head><body>{body}</body></html>");
     Reply::body(200, "text/html; charset=utf-8", page)
 }
 
@@ -30,7 +31,9 @@ fn json_reply(value: &Value) -> Reply {
 
 /// Returns the results of SearXNG.
 fn results(urls: &[String]) -> Reply {
-    let results = urls.iter().map(|url| json!({"url": url, "title": "Port news", "content": "Ferry"}));
+    let results = urls
+        .iter()
+        .map(|url| json!({"url": url, "title": "Port news", "content": "Ferry"}));
     json_reply(&json!({"query": "", "results": results.collect::<Vec<_>>(), "unresponsive_engines": []}))
 }
 
@@ -97,7 +100,10 @@ async fn pages_of_a_web_search_are_read_and_cited() {
     let report = result["report"].as_str().unwrap();
     assert!(report.contains(ANSWER), "{report}");
     let source = &result["sources"][0];
-    assert_eq!((&source["kind"], &source["title"]), (&json!("web"), &json!("Port news")));
+    assert_eq!(
+        (&source["kind"], &source["title"]),
+        (&json!("web"), &json!("Port news"))
+    );
     assert_eq!(source["url"], format!("http://{}/ferry", site.address()));
     assert!(!report.contains("Home"), "navigation is not text: {report}");
 
@@ -106,7 +112,10 @@ async fn pages_of_a_web_search_are_read_and_cited() {
     let row = scene.row(job["request_id"].as_str().unwrap()).await;
     let parts = row["parts"].as_array().unwrap();
     let search = parts.iter().find(|part| part["name"] == "search").unwrap();
-    assert_eq!((&search["model"], nanos(&search["cost"])), (&json!("search/own"), PRICE * searches));
+    assert_eq!(
+        (&search["model"], nanos(&search["cost"])),
+        (&json!("search/own"), PRICE * searches)
+    );
     assert_eq!(nanos(&job["cost"]), PRICE * searches);
     assert_eq!(nanos(&quote["most"]), 3 * PRICE, "{quote}");
     let agents: Vec<String> = site
@@ -137,13 +146,32 @@ async fn pages_reach_no_other_server_and_give_no_instructions() {
         let result = &job["result"];
         let report = result["report"].as_str().unwrap();
         assert!(report.contains(ANSWER), "{targets:?} {job}");
-        assert!(!report.contains("99,999") && !report.contains("steal"), "{report}");
+        assert!(
+            !report.contains("99,999") && !report.contains("steal"),
+            "{report}"
+        );
         assert_eq!(canary.request_count(), 0, "{targets:?}");
-        let queries: Vec<String> = site.requests().iter().map(|request| request.path.clone()).collect();
-        assert!(queries.iter().all(|path| !path.contains("99") && !path.contains("steal")), "{queries:?}");
+        let queries: Vec<String> = site
+            .requests()
+            .iter()
+            .map(|request| request.path.clone())
+            .collect();
+        assert!(
+            queries
+                .iter()
+                .all(|path| !path.contains("99") && !path.contains("steal")),
+            "{queries:?}"
+        );
         let sources = result["sources"].as_array().unwrap();
-        for source in sources.iter().filter(|source| source["url"].as_str().unwrap().ends_with("/poison")) {
-            assert_eq!(source["flags"], json!(["hidden_text", "injection_suspected"]), "{source}");
+        for source in sources
+            .iter()
+            .filter(|source| source["url"].as_str().unwrap().ends_with("/poison"))
+        {
+            assert_eq!(
+                source["flags"],
+                json!(["hidden_text", "injection_suspected"]),
+                "{source}"
+            );
         }
         assert!(scene.finish().await.clean);
     }
@@ -163,7 +191,11 @@ async fn filters_hold_for_web_pages() {
         assert_eq!(job["status"], "completed", "{filter} {job}");
         assert_eq!(job["result"]["sources"], json!([]), "{filter}");
     }
-    let pages = site.requests().iter().filter(|request| request.path == "/ferry").count();
+    let pages = site
+        .requests()
+        .iter()
+        .filter(|request| request.path == "/ferry")
+        .count();
     assert_eq!(pages, 1, "only the page whose date is unknown before it is read");
     assert!(scene.finish().await.clean);
 }
@@ -178,7 +210,10 @@ async fn reports_without_working_sources_are_free() {
             "blocked engines",
             json_reply(&json!({"results": [], "unresponsive_engines": [["google", "CAPTCHA"]]})),
         ),
-        ("unreadable pages", results(&["http://169.254.169.254/".to_owned()])),
+        (
+            "unreadable pages",
+            results(&["http://169.254.169.254/".to_owned()]),
+        ),
     ] {
         let (site, _canary, settings) = found(&[]).await;
         site.set_judge(move |_| Some(reply.clone()));
@@ -205,7 +240,10 @@ async fn another_search_service_replaces_a_failed_one() {
     let job = scene.reported(json!({})).await;
     assert_eq!(job["status"], "completed", "{job}");
     assert_eq!(job["result"]["degraded"], true);
-    assert!(job["result"]["report"].as_str().unwrap().contains(ANSWER), "{job}");
+    assert!(
+        job["result"]["report"].as_str().unwrap().contains(ANSWER),
+        "{job}"
+    );
     let searches = job["result"]["stats"]["searches"].as_i64().unwrap();
     assert_eq!(nanos(&job["cost"]), PRICE * searches, "a failed search is free");
     assert!(scene.finish().await.clean);
@@ -217,8 +255,9 @@ async fn files_of_the_account_are_sources() {
     let (site, _canary, settings) = found(&["/gone"]).await;
     let scene = Scene::start_with(&settings).await;
     let text = format!("# Ferry\n\n{ANSWER} The captain is Zebulon Quartz.\n");
-    let file = scene.upload("notes.md", "text/markdown", text.as_bytes()).await;
-    let sources = json!({"sources": [{"type": "file", "file_id": file}, {"type": "web"}], "reasoning_effort": "low"});
+    let file = scene.file("notes.md", text.as_bytes(), "user_data").await;
+    let sources =
+        json!({"sources": [{"type": "file", "file_id": file}, {"type": "web"}], "reasoning_effort": "low"});
     let job = scene.reported(sources).await;
     assert_eq!(job["status"], "completed", "{job}");
     let result = &job["result"];
@@ -229,10 +268,18 @@ async fn files_of_the_account_are_sources() {
         (&source["kind"], &source["url"], &source["title"]),
         (&json!("file"), &json!(format!("file://{file}")), &json!("Ferry"))
     );
-    let queries: Vec<String> = site.requests().iter().map(|request| request.path.clone()).collect();
-    assert!(queries.iter().all(|path| !path.contains("Zebulon")), "{queries:?}");
+    let queries: Vec<String> = site
+        .requests()
+        .iter()
+        .map(|request| request.path.clone())
+        .collect();
+    assert!(
+        queries.iter().all(|path| !path.contains("Zebulon")),
+        "{queries:?}"
+    );
 
-    let missing = question(json!({"sources": [{"type": "file", "file_id": "file_00000000000000000000000000000001"}]}));
+    let missing =
+        question(json!({"sources": [{"type": "file", "file_id": "file-00000000000000000000000000000001"}]}));
     assert_error(
         "unknown file",
         &scene.post(RESEARCH, &missing).await,
