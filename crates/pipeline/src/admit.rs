@@ -124,8 +124,8 @@ impl<C> Admission<C> {
     }
 }
 
-/// Returns the context of an upstream call that costs nothing: a token count, or the classification
-/// of a text for the operator's content policy.
+/// Returns the context of an upstream call that no caller pays: a token count, the classification
+/// of a text for the operator's content policy, or a test by the operator.
 pub(crate) fn free_context(request: RequestId, reason: &'static str, timeout: Duration) -> CallContext {
     CallContext {
         request,

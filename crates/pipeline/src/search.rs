@@ -5,16 +5,21 @@ mod tests;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tollgate_catalog::Candidate;
+use tollgate_types::RequestId;
 use tollgate_upstream::{
     CallContext, SearchBackend, SearchDocument, SearchHit, SearchQuery, SourceKind, UpstreamCause,
     UpstreamError, UpstreamErrorKind,
 };
 
+use crate::admit::free_context;
 use crate::health::{Health, Shape};
 
+/// Maximum wait for the response headers of a test. The timeout of the backend is shorter.
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 const SEARCHES: &str = "tollgate_searches_total";
 /// First part of the name of a backend in health data and log messages.
 const PROVIDER: &str = "search";
@@ -100,6 +105,15 @@ impl SearchBackend for GuardedSearch {
         self.record(&read, url);
         read
     }
+}
+
+/// Sends a test query of the operator to a backend. No caller pays for it.
+pub async fn test_search(
+    backend: &dyn SearchBackend,
+    query: &SearchQuery,
+) -> Result<Vec<SearchHit>, UpstreamError> {
+    let ctx = free_context(RequestId::from_u128(0), "test of a search backend", TEST_TIMEOUT);
+    backend.search(&ctx, query).await
 }
 
 /// Returns the outcome of a search as a label.

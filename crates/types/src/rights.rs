@@ -17,8 +17,8 @@ pub enum Scope {
     Audio,
     /// Paths below `/v1/decisions`, including calibrations.
     Decisions,
-    /// Paths below `/v1/research` and `/v1/async`, `/v1/deep-research`, and research models on other
-    /// paths.
+    /// Paths below `/v1/research` and `/v1/async`, `/v1/deep-research`, and research models on
+    /// paths of other scopes.
     Research,
     /// Reserved for realtime voice.
     Realtime,

@@ -305,6 +305,12 @@ async fn an_invalid_input_file_fails_with_line_numbers() {
             "unsupported_endpoint",
             json!("body.model"),
         ),
+        (
+            "a report",
+            other("b", chat("sim/research", "x")),
+            "unsupported_endpoint",
+            json!("body.model"),
+        ),
         ("a stream", streamed, "invalid_parameter", json!("body.stream")),
         ("a file", named, "unsupported_parameter", Value::Null),
         (

@@ -222,8 +222,8 @@ pub struct ChatCompletionChunk {
     choices: Vec<ChatChunkChoice>,
     /// Usage and cost, only in the last chunk and if `stream_options.include_usage` is true.
     usage: Option<ChatUsage>,
-    /// `info` for the progress of a report, `message` for its text, and `end_of_stream` for its last
-    /// chunk. Only of research models.
+    /// `info` for the progress of a report, `message` for its text, and `end_of_stream` for the
+    /// last chunk. Only of research models.
     r#type: Option<String>,
     /// `PENDING`, or `COMPLETED` in the last chunk. Only of research models.
     status: Option<String>,

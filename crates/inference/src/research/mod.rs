@@ -2,8 +2,9 @@
 //! against the stored texts of the sources (contract, Deep research operation).
 //!
 //! Suggested reading order: `service` accepts a job with its hold (`tariff`), `job` executes it
-//! with the `engine`, `view` shows its result, and `sources` stores the texts that it cites. `chat`,
-//! `responses` and `asynchronous` accept and show the same jobs in the formats of other providers.
+//! with the `engine`, `view` shows its result, and `sources` stores the texts that it cites.
+//! `chat`, `responses` and `asynchronous` accept and show the same jobs in the formats of other
+//! providers.
 
 mod account_files;
 mod answer;

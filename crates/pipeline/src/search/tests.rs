@@ -1,9 +1,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
+use tollgate_types::Timestamp;
 use tollgate_types::clock::ManualClock;
-use tollgate_types::{RequestId, Timestamp};
 use tollgate_upstream::Permit;
 
 use super::*;
@@ -115,6 +114,9 @@ async fn failed_reads_open_the_breaker() {
         fixture.guarded.read(&context(), "mcp://a").await.unwrap_err();
     }
     fixture.search("a").await.unwrap_err();
+    test_search(&fixture.guarded, &SearchQuery::default())
+        .await
+        .unwrap_err();
     assert_eq!(fixture.calls(), 5);
 }
 

@@ -105,7 +105,7 @@ fn hits(body: &Value, _: &BaseUrl) -> Result<Vec<Found>, UpstreamError> {
     }
 }
 
-/// A wrong key has status 422, as invalid parameters have.
+/// Corrects the error of a wrong key, which has status 422, as invalid parameters have.
 fn refine(mut error: UpstreamError, body: &[u8]) -> UpstreamError {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let code = body.pointer("/error/code").and_then(Value::as_str);

@@ -92,7 +92,7 @@ fn hits(body: &Value, _: &BaseUrl) -> Result<Vec<Found>, UpstreamError> {
     }
 }
 
-/// An account without credits has status 400.
+/// Corrects the error of an account without credits, which has status 400.
 fn refine(mut error: UpstreamError, body: &[u8]) -> UpstreamError {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let message = body.get("message").and_then(Value::as_str).unwrap_or_default();

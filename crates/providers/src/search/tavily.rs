@@ -69,7 +69,7 @@ fn hits(body: &Value, _: &BaseUrl) -> Result<Vec<Found>, UpstreamError> {
     listed(body, &FIELDS).ok_or_else(|| UpstreamError::protocol("the response has no array `results`"))
 }
 
-/// The limits of the plan and of additional payments have their own statuses.
+/// Corrects the errors of exceeded plans and payment limits, which have their own statuses.
 fn refine(mut error: UpstreamError, _: &[u8]) -> UpstreamError {
     if matches!(error.status, Some(432 | 433)) {
         error.kind = UpstreamErrorKind::Credentials;

@@ -118,7 +118,7 @@ impl SearchSection {
 pub enum SearchKindSetting {
     /// Brave Search API.
     Brave,
-    /// Exa.
+    /// Exa, which returns texts of pages.
     Exa,
     /// A wiki of MediaWiki, such as Wikipedia.
     Mediawiki,
@@ -128,7 +128,7 @@ pub enum SearchKindSetting {
     Searxng,
     /// Serper, results of Google.
     Serper,
-    /// Tavily.
+    /// Tavily, which returns texts of pages.
     Tavily,
 }
 

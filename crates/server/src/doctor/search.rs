@@ -1,15 +1,14 @@
 //! Checks of the web search backends: each answers a test query.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use tollgate_inference::research::WebBackend;
+use tollgate_pipeline::test_search;
+use tollgate_types::Clock;
 use tollgate_types::clock::SystemClock;
-use tollgate_types::{Clock, RequestId};
 use tollgate_upstream::{
-    CallContext, Permit, SearchFilters, SearchHit, SearchQuery, UpstreamCause, UpstreamError,
-    UpstreamErrorKind,
+    SearchFilters, SearchHit, SearchQuery, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use super::Finding;
@@ -21,8 +20,6 @@ use crate::web_search;
 const TEST_QUERY: &str = "history of the lighthouse";
 /// Maximum number of hits of the test query.
 const MAX_HITS: u32 = 5;
-/// Maximum wait for the headers of a response. The timeout of the backend is shorter.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sends a test query to every configured backend, concurrently.
 pub async fn check(config: &Config) -> Vec<Finding> {
@@ -33,20 +30,13 @@ pub async fn check(config: &Config) -> Vec<Finding> {
 }
 
 async fn of_backend(web: &WebBackend, clock: &dyn Clock) -> Finding {
-    let ctx = CallContext {
-        request: RequestId::from_u128(0),
-        permit: Permit::Free("doctor"),
-        header_timeout: HEADER_TIMEOUT,
-        idle_timeout: HEADER_TIMEOUT,
-        inspected: false,
-    };
     let query = SearchQuery {
         text: TEST_QUERY.to_owned(),
         max_hits: MAX_HITS,
         filters: SearchFilters::default(),
     };
     let started = clock.monotonic_micros();
-    let found = web.backend.search(&ctx, &query).await;
+    let found = test_search(&*web.backend, &query).await;
     let duration_ms = (clock.monotonic_micros() - started) / 1_000;
     finding(web.backend.name(), &found, duration_ms)
 }

@@ -91,7 +91,7 @@ impl ChatStream {
             let rest = answer.report().strip_prefix(&*self.sent);
             let rest =
                 rest.ok_or_else(|| Error::internal("the events of a report differ from its result"))?;
-            self.content(&rest.to_owned());
+            self.content(rest);
         }
         let job = &self.follower.job;
         let has_usage = self.usage == Usage::InLastChunk;

@@ -70,7 +70,7 @@ impl Output {
                     .report()
                     .strip_prefix(sent)
                     .ok_or_else(|| Error::internal("the events of a report differ from its result"))?;
-                self.delta(&rest.to_owned());
+                self.delta(rest);
                 self.close_message("completed", annotations(answer));
                 let mut response = self.ended("completed", job);
                 response["completed_at"] = job.completed_at.map(Timestamp::as_seconds).into();
