@@ -1,8 +1,8 @@
 //! Evidence of research reports, as pure functions.
 //!
 //! Suggested reading order: [`text`], [`sentences`], [`passages`], [`words`], [`bm25`], [`fusion`],
-//! [`simhash`]; [`address`], [`query`], [`dates`], [`front_matter`]; [`quote`], [`figures`]; [`injection`],
-//! [`report`]; [`extractive`].
+//! [`simhash`]; [`address`], [`query`], [`dates`], [`front_matter`]; [`quote`], [`figures`];
+//! [`injection`], [`report`]; [`extractive`].
 //!
 //! Offsets are code points unless a name says bytes. The time of every function is about
 //! proportional to the length of its texts, or bounded by a constant, if not documented otherwise.

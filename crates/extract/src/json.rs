@@ -33,8 +33,8 @@ fn member<'a>(members: &'a Map<String, Value>, names: &[&str]) -> Option<&'a str
     names.iter().find_map(|name| members.get(*name)?.as_str())
 }
 
-/// Writes the values below `path`, until the text has its maximum length. serde_json limits the depth
-/// of a document.
+/// Writes the values below `path`, until the text has its maximum length. serde_json limits the
+/// depth of a document.
 fn write(text: &mut String, path: &str, value: &Value) {
     // A character has at most four bytes.
     if text.len() >= MAX_SOURCE_CHARS * 4 {

@@ -49,7 +49,8 @@ impl Kind {
         }
     }
 
-    /// Returns the kind after a look at the decoded text: HTML whose declared type is a general one.
+    /// Returns the kind after a look at the decoded text: HTML whose declared type is a general
+    /// one.
     pub fn refined(self, text: &str) -> Self {
         let start = text.trim_start().as_bytes();
         match self {

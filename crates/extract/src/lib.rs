@@ -105,8 +105,8 @@ fn language_tag(text: &str) -> Option<String> {
     is_tag.then_some(tag)
 }
 
-/// Resolves a URL that a page states for itself. `None` if it is on another host: a page could state
-/// the URL of a page that it imitates.
+/// Resolves a URL that a page states for itself. `None` if it is on another host: a page could
+/// state the URL of a page that it imitates.
 fn on_same_host(page: &str, stated: &str) -> Option<String> {
     let page = Url::parse(page).ok()?;
     let mut stated = page.join(stated.trim()).ok()?;

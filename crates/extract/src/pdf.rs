@@ -65,8 +65,8 @@ fn information(document: &Document, name: &[u8]) -> Option<String> {
     }
 }
 
-/// Decodes a text string: UTF-16 or UTF-8 with a byte order mark, else a code page whose letters are
-/// those of Latin-1.
+/// Decodes a text string: UTF-16 or UTF-8 with a byte order mark, else a code page whose letters
+/// are those of Latin-1.
 fn decoded(bytes: &[u8]) -> String {
     match encoding_rs::Encoding::for_bom(bytes) {
         Some((encoding, _)) => encoding.decode(bytes).0.into_owned(),

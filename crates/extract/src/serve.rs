@@ -15,8 +15,8 @@ use crate::extract;
 /// Maximum size of the head of a page, in bytes.
 const MAX_HEAD_BYTES: u64 = 64 << 10;
 
-/// Serves requests until the input ends. Aborts the process if a page takes longer than `time_limit`:
-/// the caller may have died without killing it. Calls `after_page` after each reply.
+/// Serves requests until the input ends. Aborts the process if a page takes longer than
+/// `time_limit`: the caller may have died without killing it. Calls `after_page` after each reply.
 ///
 /// # Errors
 ///

@@ -1,5 +1,7 @@
 //! The command `tollgate extract` of the built binary, behind the pool of the gateway.
 
+#![expect(clippy::unwrap_used, reason = "shared test helpers panic on failure")]
+
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -85,7 +85,8 @@ pub struct ModelRecord {
     pub batch_supported: bool,
     /// Prices in credits, as decimal strings by class: per 1,000,000 tokens or characters, per
     /// image (`image`), or per second (`video`, `audio`). `input>272000` is the price of input
-    /// tokens in prompts above 272,000 tokens.
+    /// tokens in prompts above 272,000 tokens. Empty for a research model whose reports cost what
+    /// the models and searches in its roles cost.
     pub pricing: BTreeMap<String, String>,
     /// Supported values of `mode` for video models; empty for other models.
     pub modes: Vec<String>,
@@ -117,6 +118,7 @@ impl From<&Model> for ModelRecord {
         let pricing = model
             .prices
             .entries()
+            .filter(|_| model.research.is_none())
             .map(|(name, price)| (name, price.to_string()));
         Self {
             id: model.id.to_string(),

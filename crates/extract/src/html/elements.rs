@@ -2,7 +2,7 @@
 
 use html5ever::tokenizer::states::RawKind;
 
-/// Elements without content.
+/// Whether an element has no content and no end tag.
 pub(super) fn is_void(name: &str) -> bool {
     matches!(
         name,
@@ -28,8 +28,8 @@ pub(super) fn is_void(name: &str) -> bool {
     )
 }
 
-/// Elements whose content readers do not see, or which is no text: code, drawings, and the fallback
-/// of media.
+/// Whether the content of an element is no text for readers: code, drawings, choices, and the
+/// fallback of media.
 pub(super) fn is_dropped(name: &str) -> bool {
     matches!(
         name,
@@ -54,12 +54,12 @@ pub(super) fn is_dropped(name: &str) -> bool {
     )
 }
 
-/// Roots of content that is parsed by other rules than HTML.
+/// Whether the content of an element is parsed by other rules than HTML.
 pub(super) fn is_foreign(name: &str) -> bool {
     matches!(name, "svg" | "math")
 }
 
-/// Elements that a parser inserts itself. Their tags are ignored.
+/// Whether a parser inserts the element itself. Its tags are ignored.
 pub(super) fn is_document(name: &str) -> bool {
     matches!(name, "html" | "head" | "body" | "frameset")
 }
@@ -74,7 +74,7 @@ pub(super) fn raw_content(name: &str) -> Option<RawKind> {
     }
 }
 
-/// Elements that only format text. A parser opens them again in the next block if they were not
+/// Whether an element only formats text. A parser opens it again in the next block if it was not
 /// closed.
 pub(super) fn is_formatting(name: &str) -> bool {
     matches!(
@@ -95,7 +95,7 @@ pub(super) fn is_formatting(name: &str) -> bool {
     )
 }
 
-/// Elements inside lines, which do not separate words.
+/// Whether an element is inside lines, and separates no words.
 pub(super) fn is_inline(name: &str) -> bool {
     is_formatting(name)
         || matches!(
@@ -127,13 +127,12 @@ pub(super) fn is_inline(name: &str) -> bool {
         || name.contains('-')
 }
 
-/// Elements that are not in [`is_inline`], as HTML defines them: an end tag of an inline element does
-/// not close them.
+/// Whether the end tag of an inline element has no effect beyond this element.
 pub(super) fn is_special(name: &str) -> bool {
     !is_inline(name)
 }
 
-/// Elements before and after which an empty line separates paragraphs.
+/// Whether an empty line separates an element from the text before and after it.
 pub(super) fn is_paragraph(name: &str) -> bool {
     matches!(
         name,
@@ -164,7 +163,7 @@ pub(super) fn is_paragraph(name: &str) -> bool {
     )
 }
 
-/// Start tags that close an open `p` element.
+/// Whether the start tag of an element closes an open `p` element.
 pub(super) fn closes_paragraph(name: &str) -> bool {
     is_paragraph(name)
         || matches!(
@@ -188,7 +187,7 @@ pub(super) fn closes_paragraph(name: &str) -> bool {
         )
 }
 
-/// Elements beyond which the end tag of another element has no effect.
+/// Whether the end tag of another element has no effect beyond this element.
 pub(super) fn is_scope(name: &str) -> bool {
     matches!(
         name,
@@ -196,7 +195,7 @@ pub(super) fn is_scope(name: &str) -> bool {
     )
 }
 
-/// Parts of a table. Their tags close what is open in a cell.
+/// Whether an element is a part of a table. Its tags close the open elements of a cell.
 pub(super) fn is_table_part(name: &str) -> bool {
     matches!(
         name,
@@ -204,7 +203,7 @@ pub(super) fn is_table_part(name: &str) -> bool {
     )
 }
 
-/// Parts of a table that the start tag of another part closes.
+/// Returns the parts of a table that the start tag of an element closes.
 pub(super) fn closed_by_table_part(name: &str) -> &'static [&'static str] {
     match name {
         "td" | "th" => &["td", "th", "caption"],

@@ -1,5 +1,5 @@
-//! One pass over the tokens of a page: its metadata, its visible text, and its visible HTML with few
-//! attributes and a limited depth.
+//! One pass over the tokens of a page: its metadata, its visible text, and its visible HTML with
+//! few attributes and a limited depth.
 
 use std::cell::RefCell;
 

@@ -46,8 +46,8 @@ pub(super) struct Tree {
     deep: HashMap<LocalName, u32>,
     deep_total: u32,
     deep_visibility: Visibility,
-    /// Formatting elements that hide their content and were closed with an ancestor. A browser opens
-    /// them again.
+    /// Formatting elements that hide their content and were closed with an ancestor. A browser
+    /// opens them again.
     reopened: HashMap<LocalName, u32>,
 }
 
@@ -208,7 +208,7 @@ impl Tree {
     }
 }
 
-/// Elements beyond which a new list item closes no other item.
+/// Whether a new list item closes no other item beyond this element.
 fn is_list_boundary(name: &str) -> bool {
     is_special(name) && !matches!(name, "address" | "div" | "p")
 }

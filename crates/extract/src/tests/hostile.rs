@@ -163,8 +163,8 @@ fn visible_text_stays() {
     }
 }
 
-/// A parser with recursion overflows its stack, and one that searches its open elements for each tag
-/// needs minutes.
+/// A parser with recursion overflows its stack, and one that searches its open elements for each
+/// tag needs minutes.
 #[test]
 fn deep_and_unclosed_pages_are_read() {
     let nested = |open: &str, close: &str, count: usize| {

@@ -85,8 +85,8 @@ struct HopPermit<'t> {
 }
 
 impl PageClient {
-    /// Builds a client with these limits. `client` makes the requests; its own limits of concurrency
-    /// and its total time do not apply.
+    /// Builds a client with these limits. `client` makes the requests; its own limits of
+    /// concurrency and its total time do not apply.
     pub fn new(client: EgressClient, settings: PageSettings) -> Self {
         let robots = match settings.robots {
             RobotsPolicy::Obey => Some(Robots::default()),
@@ -118,8 +118,8 @@ impl PageClient {
         taken.ok().flatten().ok_or(FetchError::Busy)
     }
 
-    /// Requests one URL of any site. Waits for a permit until `wait_until`, and subtracts the time of
-    /// the request from `left`.
+    /// Requests one URL of any site. Waits for a permit until `wait_until`, and subtracts the time
+    /// of the request from `left`.
     pub(super) async fn hop(
         &self,
         target: &Target,

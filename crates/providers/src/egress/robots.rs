@@ -87,7 +87,8 @@ impl Robots {
             Rules::File(file) => file.clone(),
         };
         let path = target.path().to_owned();
-        // The rules are parsed for each request: parsed rules need much more memory than their text.
+        // The rules are parsed for each request: parsed rules need much more memory than their
+        // text.
         let judged = tokio::task::spawn_blocking(move || judge(&file, &path)).await;
         let delay = judged.map_err(unreachable)??;
         site.reserve(delay, wait_until)

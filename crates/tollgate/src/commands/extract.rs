@@ -1,8 +1,11 @@
 //! The command `tollgate extract`: the process in which the gateway reads web pages.
 
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 
+use super::program;
 use crate::failure::{Exit, Failure};
 use crate::memory;
 
@@ -16,15 +19,12 @@ const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// Runs `tollgate extract`. Parsers of pages read hostile content, so the process first limits its
 /// memory and its files. It ends with its input.
 pub fn extract() -> Result<Exit, Failure> {
-    let limits = [
-        (libc::RLIMIT_AS, MAX_MEMORY_BYTES),
-        (libc::RLIMIT_CORE, 0),
-        (libc::RLIMIT_NOFILE, MAX_FILES),
-    ];
-    for (resource, limit) in limits {
-        set_limit(resource, limit)
-            .map_err(|error| Failure::failed(format!("cannot limit resource {resource}: {error}")))?;
+    if limit(libc::RLIMIT_AS).map_err(unlimited)? > MAX_MEMORY_BYTES {
+        set_limit(libc::RLIMIT_AS, MAX_MEMORY_BYTES).map_err(unlimited)?;
+        return Err(restart());
     }
+    set_limit(libc::RLIMIT_CORE, 0).map_err(unlimited)?;
+    set_limit(libc::RLIMIT_NOFILE, MAX_FILES).map_err(unlimited)?;
     let served = tollgate_extract::serve(
         io::stdin().lock(),
         io::stdout().lock(),
@@ -39,11 +39,39 @@ pub fn extract() -> Result<Exit, Failure> {
     }
 }
 
+fn unlimited(error: io::Error) -> Failure {
+    Failure::failed(format!("cannot limit the process: {error}"))
+}
+
+/// Executes this program again in this process, under its limits. The allocator reserves more
+/// address space at its start than the limit permits, and adapts to the limit only then. Returns
+/// only if that fails.
+fn restart() -> Failure {
+    let Some(program) = program() else {
+        return Failure::failed("the path of this program is unknown");
+    };
+    let error = Command::new(program).arg("extract").exec();
+    Failure::failed(format!("cannot execute this program again: {error}"))
+}
+
 /// Number of a resource, as the system's functions name it.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 type Resource = libc::__rlimit_resource_t;
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 type Resource = libc::c_int;
+
+/// Returns the limit of a resource of this process.
+#[expect(unsafe_code, reason = "a system call that only writes to its argument")]
+fn limit(resource: Resource) -> io::Result<u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    match unsafe { libc::getrlimit(resource, &raw mut limit) } {
+        0 => Ok(limit.rlim_cur),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
 
 /// Limits a resource of this process and of its children.
 #[expect(unsafe_code, reason = "a system call that only reads its argument")]

@@ -23,6 +23,8 @@ const UNREACHABLE: PageSkipped = PageSkipped::Fetch(FetchError::Unreachable);
 /// A server for several names, and a client of it.
 struct Site {
     server: FakeUpstream,
+    /// Server on another port.
+    other: FakeUpstream,
     client: PageClient,
 }
 
@@ -40,16 +42,23 @@ impl Site {
             &[&["10.0.0.1", "127.0.0.2", "169.254.169.254", "::1"]],
         );
         names.add("rebinding.example", &[&["127.0.0.1"], &["127.0.0.2"]]);
-        let rule = format!("127.0.0.1:{}", server.address().port());
+        let other = FakeUpstream::start().await;
+        let rule = |server: &FakeUpstream| {
+            Allowed::parse(&format!("127.0.0.1:{}", server.address().port())).unwrap()
+        };
         let egress = EgressSettings {
-            allow: vec![Allowed::parse(&rule).unwrap()],
+            allow: vec![rule(&server), rule(&other)],
             ..egress
         };
         let http = HttpClient::new(HttpSettings::default());
         let client = PageClient::new(EgressClient::new(egress, names, http), settings);
         server.set_file("/robots.txt", Reply::body(404, "text/plain", ""));
         server.set_file("/page", page("<p>Text"));
-        Self { server, client }
+        Self {
+            server,
+            other,
+            client,
+        }
     }
 
     fn url(&self, host: &str, path: &str) -> String {
@@ -256,12 +265,11 @@ async fn sizes_are_limited_before_and_after_decompression() {
     assert!(bomb.len() < 1 << 20);
     let bomb = Reply::body(200, "text/html", bomb).header("content-encoding", "gzip");
     assert_eq!(site.reply(bomb).await, too_large);
-    // The testkit's answer is endless white space.
-    assert_eq!(
-        site.reply(Reply::words(1).endless().content_type("text/html"))
-            .await,
-        too_large
-    );
+    // A body without an end.
+    let endless = Reply::body(200, "text/html", of(MAX_PAGE_BYTES + 1))
+        .framing(Framing::Chunked)
+        .cut(At::End, How::Hang);
+    assert_eq!(site.reply(endless).await, too_large);
 }
 
 #[tokio::test]
@@ -364,21 +372,21 @@ async fn sites_with_unknown_rules_are_not_fetched() {
 #[tokio::test]
 async fn redirects_obey_the_rules_of_their_target() {
     let site = Site::new().await;
-    let target = site.url("b.example", "/page");
+    let target = format!("http://b.example:{}/page", site.other.address().port());
     site.server.set_file("/away", redirect(302, &target));
-    site.server.set_judge(|request| {
-        let is_b = request
-            .header("host")
-            .is_some_and(|host| host.starts_with("b.example"));
-        let robots = Reply::body(200, "text/plain", "User-agent: *\nDisallow: /page");
-        (is_b && request.path == "/robots.txt").then_some(robots)
-    });
-    assert_eq!(
-        site.fetch("a.example", "/away").await,
-        Err(PageSkipped::Disallowed)
-    );
-    assert_eq!(site.count("/page"), 0);
-    assert!(site.fetch("a.example", "/page").await.is_ok());
+    let robots = |path: &str| Reply::body(200, "text/plain", format!("User-agent: *\nDisallow: {path}"));
+    site.other.set_file("/page", page("<p>Other"));
+    site.other.set_file("/robots.txt", robots("/page"));
+    let refused = site.fetch("a.example", "/away").await;
+    assert_eq!(refused, Err(PageSkipped::Disallowed));
+    assert_eq!(site.other.request_count(), 1);
+
+    let site = Site::new().await;
+    let target = format!("http://b.example:{}/page", site.other.address().port());
+    site.server.set_file("/away", redirect(302, &target));
+    site.other.set_file("/page", page("<p>Other"));
+    site.other.set_file("/robots.txt", robots("/x"));
+    assert_eq!(site.fetch("a.example", "/away").await.unwrap().bytes, "<p>Other");
 }
 
 #[tokio::test]
