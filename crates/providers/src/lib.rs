@@ -2,7 +2,7 @@
 //!
 //! Suggested reading order: [`registry`], [`openai_compatible`] with its table of
 //! [`presets`](openai_compatible::presets), [`anthropic`], [`openai_responses`], [`gemini`],
-//! [`bedrock`], [`tokens`], [`moderations`], [`search`], [`http`], [`egress`], [`pages`],
+//! [`bedrock`], [`tokens`], [`moderations`], [`search`], [`mcp`], [`http`], [`egress`], [`pages`],
 //! [`extractor`], [`sim`], [`stripe`], [`mail`], [`gateway`], [`discover`]. How to add a provider:
 //! docs/adding-a-provider.md.
 
@@ -22,6 +22,7 @@ pub mod gateway;
 pub mod gemini;
 pub mod http;
 pub mod mail;
+pub mod mcp;
 mod media;
 pub mod moderations;
 pub mod openai_compatible;

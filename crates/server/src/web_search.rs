@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use tollgate_inference::research::WebBackend;
 use tollgate_pipeline::{GuardedSearch, Health};
 use tollgate_providers::HttpClient;
+use tollgate_providers::http::EndpointError;
+use tollgate_providers::mcp::{self, McpSettings};
 use tollgate_providers::search::{self, SearchSettings};
 use tollgate_storage::{PriceStore, StorageError};
 use tollgate_types::{Clock, Credits};
@@ -14,6 +16,7 @@ use tollgate_upstream::SearchBackend;
 
 use crate::config::file::SearchSection;
 use crate::config::{Config, ConfigError};
+use crate::wiring;
 
 /// Maximum length of a name, in characters.
 const MAX_NAME_CHARS: usize = 64;
@@ -47,11 +50,11 @@ fn backend(
     (http, clock): (&Arc<HttpClient>, &Arc<dyn Clock>),
 ) -> Result<Arc<dyn SearchBackend>, ConfigError> {
     let place = |key: &str| format!("search.{name}.{key}");
+    let wrong = |error: EndpointError| ConfigError::new(format!("search.{name}"), error.to_string());
     check(name, section)?;
     let kind_name = section.kind.as_str();
-    let kind = search::kind(kind_name)
-        .ok_or_else(|| ConfigError::new(place("kind"), "this kind is not supported"))?;
-    if kind.base_url.is_none() && section.base_url.is_none() {
+    let kind = search::kind(kind_name);
+    if section.base_url.is_none() && kind.is_none_or(|kind| kind.base_url.is_none()) {
         let message = format!(
             "set the address of the server, such as \"{}\"",
             example_url(kind_name)
@@ -59,24 +62,38 @@ fn backend(
         return Err(ConfigError::new(place("base_url"), message));
     }
     let api_key = key_of(config, name, section)?;
-    if let (Some(variable), None) = (kind.key_variable, &api_key) {
+    if let (Some(variable), None) = (kind.and_then(|kind| kind.key_variable), &api_key) {
         let message =
             format!("{kind_name} needs a key: set it to the variable with the key, such as \"{variable}\"");
         return Err(ConfigError::new(place("api_key_env"), message));
     }
+    let timeout = Duration::from_millis(section.timeout_ms);
+    let Some(kind) = kind else {
+        let bearer = |key: SecretString| SecretString::from(format!("Bearer {}", key.expose_secret()));
+        let settings = McpSettings {
+            name: name.to_owned(),
+            server_url: section.base_url.clone().unwrap_or_default(),
+            authorization: api_key.map(bearer),
+            account: None,
+            timeout,
+        };
+        let egress = Arc::new(wiring::egress(config, http));
+        let server = mcp::backend(settings, egress, clock.clone()).map_err(wrong)?;
+        return Ok(Arc::new(server));
+    };
     let settings = SearchSettings {
         name: name.to_owned(),
         kind,
         base_url: section.base_url.clone(),
         api_key,
-        timeout: Duration::from_millis(section.timeout_ms),
+        timeout,
     };
-    search::build(settings, http.clone(), clock.clone())
-        .map_err(|error| ConfigError::new(format!("search.{name}"), error.to_string()))
+    search::build(settings, http.clone(), clock.clone()).map_err(wrong)
 }
 
 fn example_url(kind: &str) -> &'static str {
     match kind {
+        "mcp" => "https://example.com/mcp",
         "mediawiki" => "https://en.wikipedia.org/w",
         _ => "http://127.0.0.1:8888",
     }

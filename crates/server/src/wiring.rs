@@ -345,7 +345,7 @@ pub async fn migrate(config: &Config) -> Result<Migrated> {
 }
 
 /// Creates the HTTP client for caller-supplied URLs.
-fn egress(config: &Config, http: &Arc<HttpClient>) -> EgressClient {
+pub(crate) fn egress(config: &Config, http: &Arc<HttpClient>) -> EgressClient {
     let settings = EgressSettings {
         allow: config.egress.clone(),
         max_concurrent: config.file.egress.max_concurrent,

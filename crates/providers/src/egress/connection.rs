@@ -1,6 +1,7 @@
 //! One hop: resolves the host, checks its addresses, connects to one of them, sends a GET or POST,
 //! and reads the response within its limits.
 
+use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -25,6 +26,7 @@ use tower::{BoxError, Service};
 use url::Host;
 
 use super::address::{is_public, is_web_port, unwrapped};
+use super::call::{EgressCall, Receive};
 use super::target::Target;
 use super::{EgressClient, unreachable};
 use crate::http::RequestBody;
@@ -33,6 +35,9 @@ use crate::http::RequestBody;
 const READ_BUFFER: usize = 64 << 10;
 /// Maximum number of a host's addresses to connect to.
 const MAX_DIALLED: usize = 3;
+
+/// Accepted media types of the response to a call: one message, or a stream of events.
+const CALL_MEDIA_TYPES: &[&str] = &["application/json", "text/event-stream"];
 
 /// Limits of one fetch.
 pub(super) struct Limits {
@@ -63,7 +68,14 @@ pub(super) async fn get(
 ) -> Result<Answer, FetchError> {
     let request = request(target, media_types)?;
     let read = |response| read(client, response, limits);
-    exchange(client, target, request, limits.deadline, read).await
+    exchange(
+        client,
+        target,
+        request,
+        headers_deadline(client, limits.deadline),
+        read,
+    )
+    .await
 }
 
 /// Posts to a URL and returns the status of the response. Does not read the body.
@@ -84,19 +96,49 @@ pub(super) async fn post(
     }
     *request.body_mut() = post.body.clone().into();
     let status = |response: Response<Incoming>| async move { Ok(response.status().as_u16()) };
-    exchange(client, target, request, deadline, status).await
+    exchange(
+        client,
+        target,
+        request,
+        headers_deadline(client, deadline),
+        status,
+    )
+    .await
 }
 
-/// Sends one request on a new connection, and reads the response with `read`.
+/// Posts JSON to a URL and passes the response to `receiver`.
+pub(super) async fn call(
+    client: &EgressClient,
+    target: &Target,
+    call: &EgressCall<'_>,
+    receiver: &mut dyn Receive,
+) -> Result<(), FetchError> {
+    let mut request = request(target, CALL_MEDIA_TYPES)?;
+    *request.method_mut() = Method::POST;
+    let headers = request.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.extend(call.headers.clone());
+    *request.body_mut() = call.body.clone().into();
+    exchange(client, target, request, call.deadline, |response| {
+        receive(response, call.max_bytes, receiver)
+    })
+    .await
+}
+
+/// Returns the deadline of the response headers of a hop.
+pub(super) fn headers_deadline(client: &EgressClient, deadline: Instant) -> Instant {
+    deadline.min(Instant::now() + client.settings.headers)
+}
+
+/// Sends one request on a new connection, and reads the response with `read`. `time_limit` is the
+/// deadline of the response headers.
 pub(super) async fn exchange<T, F: Future<Output = Result<T, FetchError>>>(
     client: &EgressClient,
     target: &Target,
     request: Request<RequestBody>,
-    deadline: Instant,
+    time_limit: Instant,
     read: impl FnOnce(Response<Incoming>) -> F,
 ) -> Result<T, FetchError> {
-    let headers_by = Instant::now() + client.settings.headers;
-    let time_limit = headers_by.min(deadline);
     let connected = timeout_at(time_limit, connect(client, target));
     let stream = connected.await.map_err(|_| FetchError::TooSlow)??;
     let handshake = http1::Builder::new()
@@ -294,15 +336,7 @@ async fn read(
         }
         status => return Err(unreachable(format_args!("the endpoint returned {status}"))),
     }
-    let packed = head.headers.get_all(CONTENT_ENCODING).iter();
-    if packed
-        .into_iter()
-        .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
-    {
-        return Err(unreachable(
-            "the response is compressed, but the request did not accept compression",
-        ));
-    }
+    check_encoding(&head.headers)?;
     let announced = text(&head.headers, &CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
     if announced.is_some_and(|length| length > limits.max_bytes) {
         return Err(FetchError::TooLarge);
@@ -315,7 +349,46 @@ async fn read(
     }))
 }
 
-/// Returns the value of a header, if it is ASCII.
+/// Passes the response to `receiver`, with any status.
+async fn receive(
+    response: Response<Incoming>,
+    max_bytes: u64,
+    receiver: &mut dyn Receive,
+) -> Result<(), FetchError> {
+    let (head, mut body) = response.into_parts();
+    check_encoding(&head.headers)?;
+    receiver.head(head.status.as_u16(), &head.headers);
+    let mut received = 0;
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        // Trailers are ignored.
+        let Ok(chunk) = frame.map_err(unreachable)?.into_data() else {
+            continue;
+        };
+        received += chunk.len() as u64;
+        if received > max_bytes {
+            return Err(FetchError::TooLarge);
+        }
+        if receiver.chunk(chunk).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Returns an error if the body is compressed.
+fn check_encoding(headers: &HeaderMap) -> Result<(), FetchError> {
+    let packed = headers.get_all(CONTENT_ENCODING).iter();
+    match packed
+        .into_iter()
+        .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
+        false => Ok(()),
+        true => Err(unreachable(
+            "the response is compressed, but the request did not accept compression",
+        )),
+    }
+}
+
 pub(super) fn text<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
@@ -348,7 +421,7 @@ pub(super) async fn body_within(
     loop {
         let received = all.len() as u64;
         let time_limit = pace.deadline_after(received).min(limits.deadline);
-        let next = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
+        let next = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
         let frame = match timeout_at(time_limit, next).await {
             Err(_) => return Err(FetchError::TooSlow),
             Ok(None) => return Ok(all.freeze()),

@@ -11,6 +11,7 @@
 //! [`page`] fetches web pages for research with the same client, and obeys [`robots`].
 
 mod address;
+mod call;
 mod connection;
 mod page;
 mod permits;
@@ -28,6 +29,7 @@ use tollgate_types::AccountId;
 use tollgate_upstream::{FetchError, FetchRequest, Fetched, Fetcher, NotifyError, Post, Poster};
 
 pub use address::{Allowed, AllowedError};
+pub(crate) use call::{EgressCall, Receive};
 use connection::{Answer, Limits};
 pub use page::{PageClient, PageSettings};
 use permits::{FetchPermit, FetchPermits};

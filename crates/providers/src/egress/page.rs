@@ -141,7 +141,8 @@ impl PageClient {
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         headers.insert(USER_AGENT, HeaderValue::from_static(PAGE_AGENT));
         let read = |response| read(&self.client, target, response, deadline);
-        connection::exchange(&self.client, target, request, deadline, read).await
+        let headers = connection::headers_deadline(&self.client, deadline);
+        connection::exchange(&self.client, target, request, headers, read).await
     }
 
     /// Follows redirects to the page.

@@ -30,6 +30,7 @@ use crate::http::{BaseUrl, Credential, EndpointError, HttpClient};
 use ask::Ask;
 use client::WebSearch;
 use hits::Found;
+pub(crate) use plain::plain_text;
 
 /// Type of search service: one format of requests and responses.
 pub struct SearchKind {

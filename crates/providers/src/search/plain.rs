@@ -49,7 +49,7 @@ const ENTITIES: &[(&str, char)] = &[
 
 /// Returns the text of an HTML fragment on one line: without tags, with decoded entities, and
 /// without invisible characters. Text of the form `&lt;b&gt;` stays visible as `<b>`.
-pub(super) fn plain_text(html: &str) -> String {
+pub(crate) fn plain_text(html: &str) -> String {
     let text = clean(&decoded(&without_tags(html)));
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ")

@@ -120,6 +120,8 @@ pub enum SearchKindSetting {
     Brave,
     /// Exa, which returns texts of pages.
     Exa,
+    /// An MCP server with the tools `search` and `fetch`.
+    Mcp,
     /// A wiki of MediaWiki, such as Wikipedia.
     Mediawiki,
     /// Perplexity Search API.
@@ -138,6 +140,7 @@ impl SearchKindSetting {
         match self {
             Self::Brave => "brave",
             Self::Exa => "exa",
+            Self::Mcp => "mcp",
             Self::Mediawiki => "mediawiki",
             Self::Perplexity => "perplexity",
             Self::Searxng => "searxng",

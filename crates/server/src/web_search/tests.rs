@@ -65,6 +65,16 @@ fn errors_say_what_to_write() {
             "\"https://en.wikipedia.org/w\"",
         ),
         (
+            "[search.m]\nkind = \"mcp\"".to_owned(),
+            "search.m.base_url",
+            "\"https://example.com/mcp\"",
+        ),
+        (
+            "[search.m]\nkind = \"mcp\"\nbase_url = \"http://127.0.0.1:9000/mcp\"".to_owned(),
+            "search.m",
+            "egress.allow",
+        ),
+        (
             "[search.b]\nkind = \"brave\"".to_owned(),
             "search.b.api_key_env",
             "such as \"BRAVE_API_KEY\"",
@@ -135,6 +145,9 @@ fn errors_say_what_to_write() {
     let too_long = own.replace("search.o", &format!("search.{}", "a".repeat(65)));
     assert!(built(&too_long, &[]).is_err());
     assert!(built(&format!("{own}timeout_ms = 1"), &[]).is_ok());
+    let mcp = "[egress]\nallow = [\"127.0.0.1:9000\"]\n\
+               [search.m]\nkind = \"mcp\"\nbase_url = \"http://127.0.0.1:9000/mcp\"\napi_key_env = \"K\"";
+    assert!(built(mcp, &environment).is_ok());
 }
 
 #[test]
