@@ -6,13 +6,13 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use tollgate_inference::research::WebBackend;
 use tollgate_pipeline::{GuardedSearch, Health};
-use tollgate_providers::HttpClient;
 use tollgate_providers::http::EndpointError;
 use tollgate_providers::mcp::{self, McpSettings};
 use tollgate_providers::search::{self, SearchSettings};
+use tollgate_providers::{EgressClient, HttpClient};
 use tollgate_storage::{PriceStore, StorageError};
-use tollgate_types::{Clock, Credits};
-use tollgate_upstream::SearchBackend;
+use tollgate_types::{AccountId, Clock, Credits};
+use tollgate_upstream::{SearchBackend, SearchConnector};
 
 use crate::config::file::SearchSection;
 use crate::config::{Config, ConfigError};
@@ -20,6 +20,8 @@ use crate::wiring;
 
 /// Maximum length of a name, in characters.
 const MAX_NAME_CHARS: usize = 64;
+/// Maximum duration of a search or a fetch by a server that a request names.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Upper bound of `timeout_ms`.
 const MAX_TIMEOUT_MS: u64 = 60_000;
 
@@ -135,6 +137,34 @@ fn check(name: &str, section: &SearchSection) -> Result<(), ConfigError> {
         return fault(".weight", "must be a number above 0, such as 1.0");
     }
     Ok(())
+}
+
+/// Connects MCP servers that requests name.
+pub(crate) struct Servers {
+    pub(crate) egress: Arc<EgressClient>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl SearchConnector for Servers {
+    fn mcp(
+        &self,
+        account: AccountId,
+        name: &str,
+        server_url: &str,
+        authorization: Option<&str>,
+    ) -> Result<Arc<dyn SearchBackend>, String> {
+        let settings = McpSettings {
+            name: name.to_owned(),
+            server_url: server_url.to_owned(),
+            authorization: authorization.map(SecretString::from),
+            account: Some(account),
+            timeout: SERVER_TIMEOUT,
+        };
+        let server = mcp::backend(settings, self.egress.clone(), self.clock.clone());
+        server
+            .map(|server| Arc::new(server) as Arc<dyn SearchBackend>)
+            .map_err(|error| error.to_string())
+    }
 }
 
 /// Stores the prices of backends, so that every charge can be traced to its price.

@@ -48,6 +48,7 @@ use crate::payments::{self, Sales};
 use crate::provider_status::ProviderStatus;
 use crate::secrets;
 use crate::time::ClockSync;
+use crate::web_search::Servers;
 
 /// Maximum time that a cached key is used without a new lookup. Every node is notified of changes;
 /// this limit applies if a node misses a notification.
@@ -484,6 +485,10 @@ pub fn services(
         media: app_state.storage.media.clone(),
         corpora: corpora::backends(&corpora, &app_state.clock),
         web,
+        servers: Arc::new(Servers {
+            egress: Arc::new(egress(config, &http)),
+            clock: app_state.clock.clone(),
+        }),
         pages: pages.reader,
         extractor: pages.extractor,
         files: app_state.files.clone(),

@@ -221,14 +221,7 @@ async fn memory_is_limited() {
     assert_eq!(fixture.text("<p>Text").await, Ok("Text".to_owned()));
     // The longest pages need less than the limit.
     let longest = 10 << 20;
-    for unit in [
-        "<div>word ",
-        "<p>word</p>",
-        "<b>word</b> ",
-        "&amp;",
-        "<a href=x>word</a>",
-        "<br>",
-    ] {
+    for unit in ["&amp;", "<a href=x>word</a>"] {
         let page = fixture
             .text(&format!("<p>First{}", unit.repeat(longest / unit.len())))
             .await;

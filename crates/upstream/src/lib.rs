@@ -54,8 +54,8 @@ pub use research::{
     ResearchProvider, ResearchReply, SectionPlan, SectionSentence,
 };
 pub use search::{
-    MAX_HIT_TEXT_CHARS, MAX_QUERY_CHARS, Recency, SearchBackend, SearchDocument, SearchFilters, SearchHit,
-    SearchQuery, SourceKind,
+    MAX_HIT_TEXT_CHARS, MAX_QUERY_CHARS, Recency, SearchBackend, SearchConnector, SearchDocument,
+    SearchFilters, SearchHit, SearchQuery, SourceKind,
 };
 pub use speech::{
     AudioContent, AudioFormat, Segment, SpeechAnswer, SpeechCall, SpeechProvider, Timestamps,

@@ -1,9 +1,11 @@
 //! Search backends of research: web search services, search servers and local document
 //! collections.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use tollgate_types::Date;
+use tollgate_types::{AccountId, Date};
 
 use crate::context::CallContext;
 use crate::error::UpstreamError;
@@ -161,6 +163,20 @@ impl SourceKind {
             SourceKind::Mcp => "mcp",
         }
     }
+}
+
+/// Port that connects servers which callers name.
+pub trait SearchConnector: Send + Sync {
+    /// Returns the backend of an MCP server, without a request to it. `name` is unique within the
+    /// request, and `authorization` is the value of the header. The error describes the fault of
+    /// the URL or of the authorization.
+    fn mcp(
+        &self,
+        account: AccountId,
+        name: &str,
+        server_url: &str,
+        authorization: Option<&str>,
+    ) -> Result<Arc<dyn SearchBackend>, String>;
 }
 
 /// Port of a search backend.

@@ -19,6 +19,17 @@ const WEB: &str = "web";
 /// Prefix of the names of corpora in the settings of a model.
 const CORPUS: &str = "corpus/";
 
+/// Prefix of the names of MCP servers that requests name.
+const MCP: &str = "mcp-";
+
+/// Returns the value of an `Authorization` header. A token without a scheme is a bearer token.
+fn with_scheme(authorization: &str) -> String {
+    match authorization.trim().contains(' ') {
+        true => authorization.trim().to_owned(),
+        false => format!("Bearer {}", authorization.trim()),
+    }
+}
+
 /// A search backend of a report.
 pub(super) struct SourceBackend {
     pub(super) backend: Arc<dyn SearchBackend>,
@@ -52,7 +63,7 @@ impl Research {
             (true, false) => self.default_backends(model),
             (false, _) => {
                 let named = sources.iter().enumerate();
-                let named = named.map(|(at, source)| self.named(model, at, source));
+                let named = named.map(|(at, source)| self.named(account, model, at, source));
                 named
                     .collect::<Result<Vec<_>, Error>>()?
                     .into_iter()
@@ -117,7 +128,13 @@ impl Research {
         backends.collect()
     }
 
-    fn named(&self, model: &Model, at: usize, source: &SourceSpec) -> Result<Vec<SourceBackend>, Error> {
+    fn named(
+        &self,
+        account: AccountId,
+        model: &Model,
+        at: usize,
+        source: &SourceSpec,
+    ) -> Result<Vec<SourceBackend>, Error> {
         let refused = |code, name: &str, message: String| {
             let param = format!("sources[{at}].{name}");
             Err(Error::new(code, format!("'{param}' {message}")).with_param(param))
@@ -135,6 +152,28 @@ impl Research {
                 "is 'file', which simulated models do not search. Use 'corpus'.".to_owned(),
             ),
             SourceSpec::File { .. } => Ok(Vec::new()),
+            SourceSpec::Mcp { .. } if model.simulated => refused(
+                ErrorCode::ParameterOutOfRange,
+                "type",
+                "is 'mcp', which simulated models do not search. Use 'corpus'.".to_owned(),
+            ),
+            SourceSpec::Mcp {
+                server_url,
+                authorization,
+            } => {
+                let authorization = authorization.as_deref().map(with_scheme);
+                let name = format!("{MCP}{at}");
+                let server = self
+                    .servers
+                    .mcp(account, &name, server_url, authorization.as_deref());
+                match server {
+                    Ok(server) => Ok(vec![server.into()]),
+                    Err(fault) => {
+                        let message = format!("is not usable: {fault}.");
+                        refused(ErrorCode::InvalidParameter, "server_url", message)
+                    }
+                }
+            }
             SourceSpec::Corpus { name } if model.simulated => match name == DEMO {
                 true => Ok(vec![self.corpora.demo.clone().into()]),
                 false => refused(

@@ -40,7 +40,7 @@ use tollgate_jobs::{JobView, Jobs};
 use tollgate_pipeline::Pipeline;
 use tollgate_storage::{AccountStore, BlobStore, MediaStore, PriceStore, UsageStore};
 use tollgate_types::Clock;
-use tollgate_upstream::{PageExtractor, PageReader, ResearchProvider, SearchBackend};
+use tollgate_upstream::{PageExtractor, PageReader, ResearchProvider, SearchBackend, SearchConnector};
 
 use crate::files::Files;
 
@@ -80,6 +80,8 @@ pub struct Research {
     pub web: Vec<WebBackend>,
     /// Reader of web pages.
     pub pages: Arc<dyn PageReader>,
+    /// Connects MCP servers that requests name.
+    pub servers: Arc<dyn SearchConnector>,
     /// Extractor of the texts of files.
     pub extractor: Arc<dyn PageExtractor>,
     /// Files of accounts.

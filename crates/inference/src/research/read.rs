@@ -81,8 +81,17 @@ impl Role {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum SourceSpec {
     Web,
-    Corpus { name: String },
-    File { file_id: String },
+    Corpus {
+        name: String,
+    },
+    File {
+        file_id: String,
+    },
+    Mcp {
+        server_url: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        authorization: Option<String>,
+    },
 }
 
 /// Parses a request body. Errors contain the path of the invalid parameter.
@@ -441,8 +450,14 @@ fn source(members: &mut Members) -> Result<SourceSpec, Error> {
             Ok(SourceSpec::File { file_id })
         }
         Some("mcp") => {
-            let message = "'type' is 'mcp', which this model does not search.";
-            Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param("type"))
+            let server_url = members.text("server_url")?;
+            let server_url =
+                server_url.ok_or_else(|| invalid("server_url", "must be the URL of an MCP server"))?;
+            let authorization = members.text("authorization")?;
+            Ok(SourceSpec::Mcp {
+                server_url,
+                authorization,
+            })
         }
         _ => Err(invalid("type", "must be 'web', 'corpus', 'file' or 'mcp'")),
     }

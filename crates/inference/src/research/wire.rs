@@ -70,12 +70,16 @@ pub struct ResearchMessage {
 /// A source of documents.
 #[derive(Serialize, ToSchema)]
 pub struct ResearchSource {
-    /// Type of the source: `web` for the configured web search services, `corpus`, or `file`.
+    /// Type of the source: `web` for the configured web search services, `corpus`, `file` or `mcp`.
     r#type: String,
     /// Name of the corpus.
     name: Option<String>,
     /// Id of a file of the account.
     file_id: Option<String>,
+    /// URL of an MCP server with the tools `search` and `fetch`.
+    server_url: Option<String>,
+    /// Access token or `Authorization` header for the MCP server.
+    authorization: Option<String>,
 }
 
 /// A finished report.

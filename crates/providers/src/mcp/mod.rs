@@ -19,7 +19,9 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use serde_json::json;
 use tollgate_types::{AccountId, Clock, Date};
-use tollgate_upstream::{CallContext, SearchBackend, SearchDocument, SearchHit, SearchQuery, UpstreamError};
+use tollgate_upstream::{
+    CallContext, SearchBackend, SearchDocument, SearchHit, SearchQuery, SourceKind, UpstreamError,
+};
 
 use crate::EgressClient;
 use crate::http::{EndpointError, escape};
@@ -45,6 +47,8 @@ pub struct McpServer {
     session: Session,
     clock: Arc<dyn Clock>,
     timeout: Duration,
+    /// Whether a caller has named the server.
+    is_private: bool,
 }
 
 /// Builds the backend of an MCP server. Sends no request. Fails if the URL is no http or https URL
@@ -54,6 +58,7 @@ pub fn backend(
     egress: Arc<EgressClient>,
     clock: Arc<dyn Clock>,
 ) -> Result<McpServer, EndpointError> {
+    let is_private = settings.account.is_some();
     let session = Session::new(
         settings.server_url,
         settings.authorization.as_ref(),
@@ -65,6 +70,7 @@ pub fn backend(
         session,
         clock,
         timeout: settings.timeout,
+        is_private,
     })
 }
 
@@ -97,6 +103,14 @@ impl McpServer {
 impl SearchBackend for McpServer {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn kind(&self) -> SourceKind {
+        SourceKind::Mcp
+    }
+
+    fn is_private(&self) -> bool {
+        self.is_private
     }
 
     async fn search(&self, _: &CallContext, query: &SearchQuery) -> Result<Vec<SearchHit>, UpstreamError> {

@@ -288,3 +288,69 @@ async fn files_of_the_account_are_sources() {
     );
     assert!(scene.finish().await.clean);
 }
+
+/// An MCP server that a request names is searched with its token. An address that the gateway may
+/// not call is refused before a hold.
+#[tokio::test]
+async fn mcp_servers_of_requests_are_sources() {
+    let (site, canary, settings) = found(&["/gone"]).await;
+    let scene = Scene::start_with(&settings).await;
+    site.set_judge(|request| {
+        let message = request.json()?;
+        assert_eq!(request.header("authorization"), Some("Bearer token-4711"));
+        let result = match message["method"].as_str()? {
+            "initialize" => json!({
+                "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "docs", "version": "1"}
+            }),
+            "tools/call" => {
+                let content = match message["params"]["name"].as_str()? {
+                    "search" => json!({"results": [{"id": "7", "title": "Ferry", "url": "https://docs.example/7"}]}),
+                    _ => json!({"id": "7", "title": "Ferry", "text": ANSWER, "url": "https://docs.example/7", "metadata": {}}),
+                };
+                json!({"content": [{"type": "text", "text": content.to_string()}], "isError": false})
+            }
+            _ => return Some(Reply::body(202, "application/json", "")),
+        };
+        Some(json_reply(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result})))
+    });
+    let server = |address: String| json!({"sources": [{"type": "mcp", "server_url": format!("http://{address}/mcp"), "authorization": "token-4711"}]});
+    let job = scene.reported(server(site.address().to_string())).await;
+    assert_eq!(job["status"], "completed", "{job}");
+    let result = &job["result"];
+    scene.assert_cited(job["id"].as_str().unwrap(), result).await;
+    assert!(result["report"].as_str().unwrap().contains(ANSWER), "{job}");
+    let source = &result["sources"][0];
+    assert_eq!(
+        (&source["kind"], &source["final_url"]),
+        (&json!("mcp"), &json!("https://docs.example/7"))
+    );
+    assert!(!job.to_string().contains("token-4711"));
+
+    let forbidden = question(server(canary.address().to_string()));
+    let response = scene.post(RESEARCH, &forbidden).await;
+    assert_error(
+        "forbidden",
+        &response,
+        "invalid_parameter",
+        Some("sources[0].server_url"),
+    );
+    assert_eq!(canary.request_count(), 0);
+    for (members, param) in [
+        (
+            json!({"type": "mcp", "server_url": "ftp://docs.example/mcp"}),
+            "sources[0].server_url",
+        ),
+        (json!({"type": "mcp"}), "sources[0].server_url"),
+        (
+            json!({"type": "mcp", "server_url": "http://docs.example/mcp", "authorization": "a\nb"}),
+            "sources[0].server_url",
+        ),
+    ] {
+        let response = scene
+            .post(RESEARCH, &question(json!({"sources": [members]})))
+            .await;
+        assert_error("mcp", &response, "invalid_parameter", Some(param));
+    }
+    assert!(scene.finish().await.clean);
+}
