@@ -331,7 +331,7 @@ impl Engine<'_> {
     async fn reflect(&self, round: u32, findings: &mut Findings) -> Result<Option<Reflection>, Stop> {
         let progress = |reflection: &Reflection| {
             let body = json!({"gaps": reflection.gaps, "contradictions": reflection.contradictions});
-            self.event("research.reflect", &body)
+            self.with_budget(self.event("research.reflect", &body))
         };
         let call = Call::new(round * ROUND_STEPS + REFLECT_STEP, Stage::Plan, &progress);
         let max_queries = self.max_queries();

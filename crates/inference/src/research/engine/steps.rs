@@ -274,6 +274,16 @@ impl Engine<'_> {
         progress
     }
 
+    /// Adds the cost of the calls so far to the progress.
+    pub(super) fn with_budget(&self, mut progress: Progress) -> Progress {
+        let (spent, _) = self.purse.totals();
+        let body = serde_json::json!({"spent": spent, "held": self.work.job().held});
+        progress
+            .events
+            .extend(self.event("research.budget", &body).events);
+        progress
+    }
+
     /// Changes the phase of the job.
     pub(super) async fn enter(&self, phase: &str, percent: u8) -> Result<(), Stop> {
         let progress = Progress {

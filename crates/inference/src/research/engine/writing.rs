@@ -50,7 +50,7 @@ impl Engine<'_> {
             is_degraded |= is_fallback;
             let position = u32::try_from(sections.len()).unwrap_or(u32::MAX);
             let text = report.section(position, &section.title, &section.claims);
-            self.send(position, &section.title, &text).await?;
+            self.send(position, &section, &text).await?;
             sections.push(section);
         }
         drop(written);
@@ -61,7 +61,7 @@ impl Engine<'_> {
     async fn outline(&self, findings: &mut Findings) -> Result<Vec<SectionPlan>, Stop> {
         let progress = |outline: &Vec<SectionPlan>| {
             let titles: Vec<&str> = outline.iter().map(|planned| &*planned.title).collect();
-            self.event("research.outline", &json!({"sections": titles}))
+            self.with_budget(self.event("research.outline", &json!({"sections": titles})))
         };
         let call = Call::last(OUTLINE_STEP, Stage::Plan, &progress);
         let (texts, max_sections) = (
@@ -286,10 +286,29 @@ impl Engine<'_> {
         Ok(claims.collect())
     }
 
-    /// Sends the text of a section, as in the report, to the owner of the job, once.
-    async fn send(&self, position: u32, title: &str, text: &str) -> Result<(), Stop> {
-        let body = json!({"section": title, "text": text});
-        let progress = |_: &()| self.event("research.delta", &body);
+    /// Sends the text of a section, as in the report, to the owner of the job, once. The result of
+    /// its verification precedes it.
+    async fn send(&self, position: u32, section: &Section, text: &str) -> Result<(), Stop> {
+        let with = |status: ClaimStatus| {
+            section
+                .claims
+                .iter()
+                .filter(|claim| claim.status == status)
+                .count()
+        };
+        let verified = json!({
+            "section": section.title,
+            "verified": with(ClaimStatus::Verified) + with(ClaimStatus::Repaired),
+            "repaired": with(ClaimStatus::Repaired),
+            "unverified": with(ClaimStatus::Unverified),
+            "removed": with(ClaimStatus::Removed),
+        });
+        let body = json!({"section": section.title, "text": text});
+        let progress = |_: &()| {
+            let mut progress = self.event("research.verify", &verified);
+            progress.events.extend(self.event("research.delta", &body).events);
+            progress
+        };
         self.local(self.work, DELTA_STEP + position, &progress, async { Ok(()) })
             .await
     }
