@@ -42,7 +42,7 @@ const fn member(package: &'static str, layer: u8, kind: Kind) -> Member {
 /// The crate that composes all others.
 const COMPOSITION: &str = "tollgate-server";
 
-/// The binary.
+/// The crate of the command line.
 const BINARY: &str = "tollgate";
 
 /// Every crate of the workspace, including planned ones that do not exist yet.

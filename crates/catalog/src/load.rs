@@ -488,7 +488,7 @@ fn apply_entry(
         let Some(roles) = research.roles(&input.research) else {
             return fault(
                 format!("{path}.research"),
-                "name the chat model that writes: add writer = \"maker/model\" here or in [research]",
+                "name the chat model that writes: add writer = \"openai/gpt-5\" here or in [research]",
             );
         };
         model.research = Some(Arc::new(roles));

@@ -181,7 +181,7 @@ async fn processes_that_do_not_reply_are_replaced() {
     assert_ne!(fixture.pid(), first);
 }
 
-/// A document whose page of 700 MiB is compressed to less than 1 MiB.
+/// Returns a document whose page of 700 MiB is compressed to less than 1 MiB.
 fn bomb() -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     let block = vec![b' '; 1 << 20];

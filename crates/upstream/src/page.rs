@@ -48,7 +48,7 @@ pub fn is_pdf_type(media_type: &str) -> bool {
     matches!(media_type, "application/pdf" | "application/x-pdf")
 }
 
-/// A fetched page.
+/// Response to the fetch of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchedPage {
     /// HTTP status of the last response.
@@ -57,7 +57,7 @@ pub struct FetchedPage {
     pub final_url: String,
     /// Declared media type in lower case, without parameters; empty if it is not declared.
     pub media_type: String,
-    /// Declared charset.
+    /// Charset that the server declares, in any case.
     pub charset: Option<String>,
     /// Value of the `ETag` header.
     pub etag: Option<String>,
@@ -81,7 +81,7 @@ pub struct PageHead {
     pub url: String,
     /// Declared media type in lower case, without parameters; empty if it is not declared.
     pub media_type: String,
-    /// Declared charset.
+    /// Charset that the server declares, in any case.
     pub charset: Option<String>,
     /// Current date: no page was published later.
     pub today: Date,

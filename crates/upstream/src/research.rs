@@ -32,7 +32,7 @@ impl<T> ResearchReply<T> {
     }
 }
 
-/// Question of a report, the parts that it was split into, and the wishes of the caller.
+/// Question of a report, the parts that it was split into, and the settings of its caller.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResearchBrief<'a> {
     /// Question of the caller, with simulator directives.

@@ -142,7 +142,7 @@ pub struct SearchDocument {
 /// Kind of the documents of a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SourceKind {
-    /// Web pages.
+    /// Pages of the World Wide Web.
     #[default]
     Web,
     /// A document collection of the operator.

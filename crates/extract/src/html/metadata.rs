@@ -7,7 +7,7 @@ use tollgate_types::Date;
 
 use super::scan::attribute;
 
-/// Maximum number of properties of a page that are kept.
+/// Maximum number of properties of a page that are read.
 const MAX_PROPERTIES: usize = 500;
 /// Maximum size of a property, in bytes.
 const MAX_PROPERTY_BYTES: usize = 1_000;

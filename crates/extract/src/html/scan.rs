@@ -18,8 +18,8 @@ use super::tree::{Tree, Visibility};
 /// Maximum size of the visible HTML, in bytes. It is incomplete beyond.
 const MAX_VISIBLE_BYTES: usize = 4 << 20;
 /// Attributes that the search for an article uses.
-const KEPT_ATTRIBUTES: [&str; 6] = ["class", "href", "id", "itemprop", "rel", "role"];
-/// Maximum size of an attribute that is kept, in bytes.
+const RETAINED_ATTRIBUTES: [&str; 6] = ["class", "href", "id", "itemprop", "rel", "role"];
+/// Maximum size of an attribute that is retained, in bytes.
 const MAX_ATTRIBUTE_BYTES: usize = 300;
 /// Maximum size of a heading that may be the title, in bytes.
 const MAX_HEADING_BYTES: usize = 1_000;
@@ -33,7 +33,7 @@ pub(super) struct Scan {
     pub visible: String,
     /// Number of elements in `visible`.
     pub elements: usize,
-    /// Visible text.
+    /// Text that readers of the page see.
     pub text: String,
     /// First heading of the highest level.
     pub heading: Option<String>,
@@ -220,7 +220,7 @@ impl Scanner {
         self.elements += 1;
         self.visible.push('<');
         self.visible.push_str(&tag.name);
-        for name in KEPT_ATTRIBUTES {
+        for name in RETAINED_ATTRIBUTES {
             let Some(value) = attribute(tag, name) else {
                 continue;
             };

@@ -6,7 +6,7 @@ use tollgate_upstream::ExtractError;
 
 use super::extracted;
 
-/// Writes a document of these objects, the first of which is the catalog.
+/// Writes a document of these objects. The first object is the catalog.
 fn document(objects: &[String], trailer: &str) -> Vec<u8> {
     let mut text = "%PDF-1.4\n".to_owned();
     let mut places = Vec::new();
@@ -34,7 +34,7 @@ fn stream(content: &str) -> String {
 
 const FONT: &str = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>";
 
-/// A document with one page of these lines.
+/// Returns a document with one page of these lines.
 fn lines(lines: &[&str], trailer: &str, more: &[&str]) -> Vec<u8> {
     let shown: String = lines
         .iter()

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_cost_at_most_as_much_as_their_calls() {
+    fn parts_never_cost_more_than_their_calls() {
         let tiers = [
             ("input", "2"),
             ("output", "10"),

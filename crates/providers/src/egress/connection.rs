@@ -31,6 +31,9 @@ use super::target::Target;
 use super::{EgressClient, unreachable};
 use crate::http::RequestBody;
 
+/// Body of a response, received in chunks.
+pub(super) type IncomingBody = Incoming;
+
 /// Maximum size of the buffered response headers, in bytes.
 const READ_BUFFER: usize = 64 << 10;
 /// Maximum number of a host's addresses to connect to.

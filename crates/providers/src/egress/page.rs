@@ -10,13 +10,13 @@ use http::header::{
     USER_AGENT,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
-use hyper::body::Incoming;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tollgate_types::AccountId;
 use tollgate_upstream::page::{is_page_type, is_pdf_type};
 use tollgate_upstream::{FetchError, FetchedPage, MAX_PAGE_BYTES, MAX_PDF_BYTES, PageFetcher, PageSkipped};
 
+use super::connection::IncomingBody;
 use super::connection::{self, Limits};
 use super::permits::{KeyedPermit, KeyedPermits};
 use super::robots::{Robots, RobotsPolicy};
@@ -182,7 +182,7 @@ impl PageFetcher for PageClient {
 async fn read(
     client: &EgressClient,
     target: &Target,
-    response: Response<Incoming>,
+    response: Response<IncomingBody>,
     deadline: Instant,
 ) -> Result<PageAnswer, FetchError> {
     let (head, body) = response.into_parts();
@@ -235,7 +235,7 @@ fn content_type(value: &str) -> (String, Option<String>) {
 async fn content(
     client: &EgressClient,
     headers: &HeaderMap,
-    body: Incoming,
+    body: IncomingBody,
     limits: Limits,
 ) -> Result<Bytes, FetchError> {
     let announced = connection::text(headers, &CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());

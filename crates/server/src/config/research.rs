@@ -16,7 +16,7 @@ pub struct ResearchSection {
     pub planner: Option<String>,
     /// Chat model that takes notes from pages; the writer if omitted.
     pub reader: Option<String>,
-    /// Chat model that writes the sections. The model `tollgate/research` exists only with a writer.
+    /// Chat model that writes the sections. Without it, `tollgate/research` does not exist.
     pub writer: Option<String>,
     /// Model that decides whether the quotes support a statement; none if omitted.
     pub judge: Option<String>,

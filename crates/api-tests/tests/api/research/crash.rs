@@ -27,8 +27,9 @@ async fn killed(storage: Storage, times: u64, effort: &str) {
     let body = minimal(json!({"query": format!("[[sim delay=150]] {QUESTION}"), "reasoning_effort": effort}));
     let id = scene.research(&body).await;
     for time in 0..times {
-        // The moments are spread over the calls, which take 150 ms each.
-        tokio::time::sleep(Duration::from_millis(180 + 37 * (time % 5))).await;
+        // The moments are spread over the calls, which take 150 ms each. Each process has the time
+        // to complete a call: a job is abandoned after three deaths without progress.
+        tokio::time::sleep(Duration::from_millis(450 + 37 * (time % 5))).await;
         scene.gateway.kill().await;
         scene.gateway.restart().await;
     }

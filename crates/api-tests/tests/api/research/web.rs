@@ -37,7 +37,7 @@ fn results(urls: &[String]) -> Reply {
     json_reply(&json!({"query": "", "results": results.collect::<Vec<_>>(), "unresponsive_engines": []}))
 }
 
-/// A page of the site, or a result of its search. `urls` are the results of every search.
+/// Returns a page of the site, or the results of its search: always `urls`.
 fn site(request: &ReceivedRequest, urls: &[String], canary: &str) -> Option<Reply> {
     let path = request.path.split('?').next()?;
     Some(match path {

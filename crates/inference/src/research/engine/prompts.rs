@@ -307,8 +307,8 @@ pub(super) fn correct(
     )
 }
 
-/// Builds a prompt of at most `max_bytes` from the brief and the material, which receives the
-/// number of bytes that are left for it.
+/// Builds a prompt of at most `max_bytes` from the question and the material. The function for
+/// the material receives the number of bytes that are left for it.
 fn prompt(
     name: &'static str,
     instructions: String,
@@ -402,7 +402,7 @@ fn lines(texts: Vec<String>, count: usize, max_chars: usize) -> Vec<String> {
     lines.take(count).collect()
 }
 
-/// Answer to [`plan`].
+/// Document that a model answers to the prompt of [`plan`].
 #[derive(Deserialize)]
 pub(super) struct PlanAnswer {
     questions: Vec<String>,
@@ -418,7 +418,7 @@ impl PlanAnswer {
     }
 }
 
-/// Answer to [`read`].
+/// Document that a model answers to the prompt of [`read`].
 #[derive(Deserialize)]
 pub(super) struct NotesAnswer {
     notes: Vec<NoteDraft>,
@@ -438,7 +438,7 @@ impl NotesAnswer {
     }
 }
 
-/// Answer to [`reflect`].
+/// Document that a model answers to the prompt of [`reflect`].
 #[derive(Deserialize)]
 pub(super) struct ReflectionAnswer {
     gaps: Vec<String>,
@@ -456,7 +456,7 @@ impl ReflectionAnswer {
     }
 }
 
-/// Answer to [`outline`].
+/// Document that a model answers to the prompt of [`outline`].
 #[derive(Deserialize)]
 pub(super) struct OutlineAnswer {
     sections: Vec<SectionAnswer>,
@@ -480,7 +480,7 @@ impl OutlineAnswer {
     }
 }
 
-/// Answer to [`write`].
+/// Document that a model answers to the prompt of [`write`].
 #[derive(Deserialize)]
 pub(super) struct ParagraphsAnswer {
     paragraphs: Vec<ParagraphAnswer>,
@@ -519,7 +519,7 @@ impl ParagraphsAnswer {
     }
 }
 
-/// Answer to [`correct`].
+/// Document that a model answers to the prompt of [`correct`].
 #[derive(Deserialize)]
 pub(super) struct CorrectionsAnswer {
     sentences: Vec<SentenceAnswer>,

@@ -316,8 +316,8 @@ fn corrupt(error: &Error) -> StorageError {
     StorageError::new(StorageErrorKind::Corrupt, error.operator_message())
 }
 
-/// Returns a usage that costs at most as much as `bound`. Providers that report more than they were
-/// asked for are not paid for it.
+/// Returns a usage that costs at most as much as `bound`. A provider may report more than the call
+/// allowed; the caller does not pay for it.
 fn within(usage: Usage, bound: &Usage) -> Usage {
     let (input, output) = (bound.total_input(), bound.total_output());
     match usage.has_non_tokens() || usage.total_input() > input || usage.total_output() > output {
