@@ -14,6 +14,7 @@ fn the_blocks_of_the_file_are_consistent() {
         .block_on(async { FakeUpstream::start().await.issue_tokens() });
     let installation = Installation::new()
         .with("OPENAI_API_KEY", "sk-x")
+        .with("BRAVE_API_KEY", "sk-b")
         .with("VERTEX_ACCOUNT", &account)
         .with("TOLLGATE_PEPPER", &"p".repeat(32));
     let key = installation.write("gpu-2.key", "sk-y\n");
@@ -33,6 +34,7 @@ fn the_blocks_of_the_file_are_consistent() {
         .replace("/run/secrets/stripe-key", key.to_str().unwrap())
         .replace("/run/secrets/stripe-webhook", key.to_str().unwrap())
         .replace("/run/secrets/smtp", key.to_str().unwrap())
+        .replace("/run/secrets/exa", key.to_str().unwrap())
         .replace("/run/secrets/media-before", signing.to_str().unwrap())
         .replace("/run/secrets/media", signing.to_str().unwrap())
         .replace("/etc/tollgate/weapons.txt", words.to_str().unwrap())
@@ -43,7 +45,7 @@ fn the_blocks_of_the_file_are_consistent() {
     let report = installation.json(&["config", "check", "--config", file.to_str().unwrap()]);
     assert_eq!(report["clean"], serde_json::json!(true), "{report}");
     let shown = installation.fine(&["serve", "--print-config", "--config", file.to_str().unwrap()]);
-    for secret in ["sk-x", "sk-y", "sk-z", "PRIVATE"] {
+    for secret in ["sk-b", "sk-x", "sk-y", "sk-z", "PRIVATE"] {
         assert!(!shown.contains(secret), "{shown}");
     }
 }

@@ -589,7 +589,7 @@ mod tests {
             for prompt in prompts {
                 let size = prompt.instructions.len() + prompt.material.len();
                 assert!(size <= max, "{}: {size} of {max}", prompt.name);
-                assert!(size * 3 >= max, "{}: {size} of {max}", prompt.name);
+                assert!(size * 4 >= max, "{}: {size} of {max}", prompt.name);
             }
         }
     }
