@@ -25,8 +25,10 @@ export async function loadCatalog(): Promise<void> {
   }
 }
 
+/** Returns the models of an endpoint. Research models also answer chats, but have their own mode. */
 export function modelsFor(endpoint: string): Model[] {
-  return (catalog.value.models ?? []).filter((model) => model.endpoints.includes(endpoint));
+  const isInMode = (model: Model) => model.type !== "research" || endpoint === "/v1/research";
+  return (catalog.value.models ?? []).filter((model) => model.endpoints.includes(endpoint) && isInMode(model));
 }
 
 export function findModel(id: string): Model | undefined {
