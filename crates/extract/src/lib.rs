@@ -2,7 +2,7 @@
 //! extract` calls this crate, in a process with little memory and no access to anything else.
 //!
 //! Suggested reading order: [`extract`], `kind`, `charset`, `html`, `markdown`, `json`, `pdf`,
-//! [`serve`].
+//! [`mod@serve`].
 
 mod charset;
 mod html;

@@ -480,7 +480,7 @@ impl OutlineAnswer {
     }
 }
 
-/// Document that a model answers to the prompt of [`write`].
+/// Document that a model answers to the prompt of [`fn@write`].
 #[derive(Deserialize)]
 pub(super) struct ParagraphsAnswer {
     paragraphs: Vec<ParagraphAnswer>,
