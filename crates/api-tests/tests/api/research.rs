@@ -51,6 +51,19 @@ impl Scene {
         job
     }
 
+    /// Asserts that a job is the only usage of the account, with its cost and its endpoint.
+    async fn assert_charged_once(&self, job: &Value, endpoint: &str) {
+        let cost = nanos(&job["cost"]);
+        let row = self.row(job["request_id"].as_str().unwrap()).await;
+        assert_eq!(
+            (nanos(&row["cost"]), &row["endpoint"]),
+            (cost, &json!(endpoint)),
+            "{row}"
+        );
+        assert_eq!(self.rows().await.len(), 1);
+        assert_eq!(self.settled().await.credits, GRANTED - cost);
+    }
+
     /// Asserts that every citation of a report quotes the stored text of its source.
     async fn assert_cited(&self, id: &str, result: &Value) {
         let report: Vec<char> = result["report"].as_str().unwrap().chars().collect();

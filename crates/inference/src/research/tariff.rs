@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tollgate_accounts::Caller;
 use tollgate_billing::{AgreedPrices, Demand, Item, Step, StepItem, quote};
 use tollgate_catalog::{Model, ModelKind};
-use tollgate_pipeline::{Pipeline, Routed};
+use tollgate_pipeline::{DecisionInput, Pipeline, Routed};
 use tollgate_types::decide::State;
 use tollgate_types::{Credits, Error, ErrorCode, KeyRights, Unit, Usage};
 
@@ -18,6 +18,7 @@ use super::bounds::{
 use super::cast::{Cast, QUERY, StageModel};
 use super::effort::Caps;
 use super::engine::prompts;
+use crate::decisions::input_demand;
 
 /// Additional output of a model that reasons before it answers, in tokens.
 const REASONING_TOKENS: u64 = 4_096;
@@ -314,19 +315,10 @@ fn judge(pipeline: &Pipeline, operator: &Caller, name: &str) -> Result<Role, Err
         text: String::new(),
         media: Vec::new(),
     })?;
-    let demand = Demand {
-        text_bytes: 0,
-        tokens: JUDGE_INPUT,
-        messages: 0,
-        inputs: 0,
-        media_bytes: 0,
-        images: 0,
-        max_tokens: Some(0),
-        reasoning_budget: 0,
-        n: 1,
-        caches_for_an_hour: false,
-        made: Usage::ZERO,
-    };
+    let demand = input_demand(&DecisionInput {
+        state: JUDGE_INPUT,
+        ..DecisionInput::default()
+    });
     Ok(Role {
         prompt_bytes: JUDGE_INPUT,
         calls: vec![(routed, demand)],

@@ -44,19 +44,6 @@ impl Scene {
         let id = response.header("x-job-id").unwrap().to_owned();
         self.researched(&id).await
     }
-
-    /// Asserts that the job is the only charge of the account.
-    async fn assert_charged_once(&self, job: &Value) {
-        let cost = nanos(&job["cost"]);
-        let row = self.row(job["request_id"].as_str().unwrap()).await;
-        assert_eq!(
-            (nanos(&row["cost"]), &row["endpoint"]),
-            (cost, &json!(CHAT)),
-            "{row}"
-        );
-        assert_eq!(self.rows().await.len(), 1);
-        assert_eq!(self.settled().await.credits, GRANTED - cost);
-    }
 }
 
 /// Asserts that the annotations cover exactly the citation marks of a report, in order.
@@ -130,7 +117,7 @@ async fn a_chat_completion_is_the_report_of_its_job() {
         assert_eq!(usage["prompt_tokens"], job["usage"]["input_tokens"]);
         assert_eq!(usage["completion_tokens"], job["usage"]["output_tokens"]);
         assert!(nanos(&job["cost"]) <= nanos(&quote.json()["most"]));
-        scene.assert_charged_once(&job).await;
+        scene.assert_charged_once(&job, CHAT).await;
         let check = scene.finish().await;
         assert!(check.clean);
         assert_eq!((check.usage_rows, check.open_holds), (1, 0));
@@ -263,7 +250,7 @@ async fn leaving_does_not_cancel_the_research() {
         }
         let job = scene.researched(&id).await;
         assert_eq!(job["status"], "completed", "{job}");
-        scene.assert_charged_once(&job).await;
+        scene.assert_charged_once(&job, CHAT).await;
         assert!(scene.finish().await.clean);
     }
 }

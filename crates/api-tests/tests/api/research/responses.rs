@@ -6,7 +6,7 @@ use tollgate_testkit::gateway::{Storage, eventually, nanos};
 
 use super::chat::assert_annotated;
 use super::{ANSWERS, QUESTION};
-use crate::scene::{GRANTED, Scene, assert_error, with};
+use crate::scene::{Scene, assert_error, with};
 
 const RESPONSES: &str = "/v1/responses";
 
@@ -79,13 +79,6 @@ impl Scene {
     async fn response_of(&self, id: &str) -> Value {
         self.read(&format!("{RESPONSES}/{id}")).await.json()
     }
-
-    async fn assert_one_charge(&self, job: &Value) {
-        let row = self.row(job["request_id"].as_str().unwrap()).await;
-        assert_eq!(row["endpoint"], RESPONSES);
-        assert_eq!(self.rows().await.len(), 1);
-        assert_eq!(self.settled().await.credits, GRANTED - nanos(&job["cost"]));
-    }
 }
 
 #[tokio::test]
@@ -121,7 +114,7 @@ async fn a_response_is_the_report_of_its_job() {
         assert!(ANSWERS.iter().all(|answer| report.contains(answer)), "{report}");
         let id = response["id"].as_str().unwrap();
         assert_eq!(scene.response_of(id).await, response);
-        scene.assert_one_charge(&job).await;
+        scene.assert_charged_once(&job, RESPONSES).await;
         let check = scene.finish().await;
         assert!(check.clean);
         assert_eq!((check.usage_rows, check.open_holds), (1, 0));
@@ -174,7 +167,7 @@ async fn a_background_response_is_polled_and_followed() {
         .map(|item| &item["role"])
         .collect();
     assert_eq!(roles, [&json!("system"), &json!("user")], "{items}");
-    scene.assert_one_charge(&job).await;
+    scene.assert_charged_once(&job, RESPONSES).await;
     let deleted = Request::new("DELETE", &format!("{RESPONSES}/{id}")).key(&scene.key.secret);
     let deleted = scene.client().send(&deleted).await;
     assert_eq!(deleted.json()["deleted"], true, "{}", deleted.text());

@@ -10,7 +10,7 @@ use tollgate_upstream::{ResearchReply, UpstreamError};
 
 use super::super::bounds::Stage;
 use super::super::payload::Note;
-use super::models::{ModelCalls, failed};
+use super::models::{ModelCalls, failed, settlement};
 use crate::decisions::{count_input, input_demand};
 
 /// Bytes that each question has in addition to its sentence.
@@ -133,8 +133,7 @@ impl ModelCalls<'_> {
                 _ => None,
             })
             .collect();
-        let settlement = settled.get();
-        let settlement = settlement.ok_or_else(|| Error::internal("a call was not settled"))?;
+        let settlement = settlement(&settled)?;
         Ok(ResearchReply {
             value: hearing.support(&answers),
             usage: settlement.usage,

@@ -5,8 +5,9 @@ use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use tollgate_accounts::Caller;
 use tollgate_formats::openai_chat;
+use tollgate_pipeline::job::Settled;
 use tollgate_pipeline::{CallRequest, Delivered, JsonPrompt, Routed, answer_text};
-use tollgate_storage::Job;
+use tollgate_storage::{Job, Settlement};
 use tollgate_types::{Error, ErrorCode, Format, Usage};
 use tollgate_upstream::{
     CallContext, FailedSentence, NoteDraft, NoteText, PageExcerpt, Payload as Answer, Reflection,
@@ -100,8 +101,7 @@ impl ModelCalls<'_> {
         let request = self.request(demand, call);
         let admitted = pipeline.admit(routed, request, |_| Vec::new()).await?;
         let text = text(pipeline.run(admitted.0).await?.answer)?;
-        let settlement = settled.get();
-        let settlement = settlement.ok_or_else(|| Error::internal("a call was not settled"))?;
+        let settlement = settlement(&settled)?;
         Ok((text, settlement.usage, settlement.target))
     }
 
@@ -189,6 +189,12 @@ impl ResearchProvider for ModelCalls<'_> {
             self.ask(Stage::Write, max_output_tokens, prompt).await?;
         Ok(Some(reply.map(|answer| answer.into_sentences(sentences.len()))))
     }
+}
+
+/// Returns the settlement of a call that has ended.
+pub(super) fn settlement(settled: &Settled) -> Result<Settlement, Error> {
+    let settlement = settled.get();
+    settlement.ok_or_else(|| Error::internal("a call was not settled"))
 }
 
 /// Returns the text of a complete answer.
