@@ -35,7 +35,7 @@ pub(crate) const LIST_ASCENDING: &str = "SELECT * FROM job WHERE account_id = $1
     AND status = COALESCE($5, status) ORDER BY id LIMIT $6";
 /// Searches the jobs of all accounts. Only operators may use it, because it may scan all jobs.
 pub(crate) const SEARCH: &str = "SELECT * FROM job WHERE account_id = COALESCE($1, account_id) AND id = COALESCE($2, id) \
-    AND kind = COALESCE($3, kind) AND id < $4 ORDER BY id DESC LIMIT $5";
+    AND kind = COALESCE($3, kind) AND id < $4 AND ($5 = 0 OR status IN ('queued', 'in_progress')) ORDER BY id DESC LIMIT $6";
 pub(crate) const STEPS: &str = "SELECT * FROM job_step WHERE account_id = $1 AND job_id = $2 ORDER BY number";
 pub(crate) const EVENTS: &str = "SELECT * FROM job_event WHERE account_id = $1 AND job_id = $2 AND sequence > $3 \
     ORDER BY sequence LIMIT $4";
@@ -243,6 +243,7 @@ macro_rules! bind_search {
                 $search.before.map(JobId::as_u128),
                 u8::MAX,
             ))
+            .bind(i64::from($search.is_unfinished))
             .bind(i64::from($limit))
     };
 }

@@ -96,7 +96,7 @@ impl Operation for ListBatches {
             account,
             kind,
             before: before.map(job_of),
-            id: None,
+            ..JobSearch::default()
         })
         .await?;
         found.sort_by_key(|job| std::cmp::Reverse(job.terms.id));

@@ -29,6 +29,7 @@ pub mod prices;
 mod providers;
 pub mod receipts;
 mod reports;
+pub mod research;
 mod sign_ins;
 mod subscriptions;
 pub mod top_ups;
@@ -41,7 +42,7 @@ pub use credits::GrantParams;
 pub use key_rights::Selection;
 pub use members::SignInTarget;
 pub use operation::{Completed, Declaration, Operation, Reply};
-pub use operations::{BatchSource, ConsoleUrls, DefaultLimits, Operations, ServerStatus};
+pub use operations::{BatchSource, ConsoleUrls, DefaultLimits, Operations, ResearchSource, ServerStatus};
 pub use permission::{MemberPermission, Permission};
 pub use prices::PriceTable;
 pub use subscriptions::SubscriptionAction;
@@ -66,6 +67,7 @@ commands! {
     prices: [ListPrices, ShowPrices, CheckPrices],
     providers: [ListProviders, ShowServer],
     reports: [ListTransfers, ListUsage, ShowStatement],
+    research: [ListResearchJobs, ShowResearchJob, ShowResearchSources],
     subscriptions: [
         ListPlans, ListOfferedPlans, Subscribe, OpenSubscription, ListSubscriptions, ShowSubscription, ChangeSubscription,
         ChangePlan,

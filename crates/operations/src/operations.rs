@@ -14,6 +14,7 @@ use tollgate_types::id::IdSource;
 use tollgate_types::{Clock, Error, Timestamp};
 
 use crate::batches::BatchView;
+use crate::research::SourcesView;
 use crate::view::providers::{ProviderView, ServerView};
 
 /// Default limits of accounts.
@@ -49,6 +50,16 @@ pub trait BatchSource: Send + Sync {
     /// Returns the view of a batch without the name of its account; `None` if the job is not a
     /// batch.
     async fn view(&self, job: &Job, now: Timestamp) -> Result<Option<BatchView>, Error>;
+}
+
+/// Reader of the research that this process serves.
+pub trait ResearchSource: Send + Sync {
+    /// Returns the kind of research jobs, as stored.
+    fn kind(&self) -> &'static str;
+
+    /// Returns the search services and corpora of the server in this process; empty if this process
+    /// has no server.
+    fn sources(&self) -> SourcesView;
 }
 
 /// Addresses of the consoles.
@@ -99,6 +110,8 @@ pub struct Operations {
     pub default_limits: DefaultLimits,
     /// Reader of batches.
     pub batches: Arc<dyn BatchSource>,
+    /// Reader of research.
+    pub research: Arc<dyn ResearchSource>,
     /// The status of the server in this process.
     pub server: Arc<dyn ServerStatus>,
 }

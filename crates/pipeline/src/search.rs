@@ -16,7 +16,7 @@ use tollgate_upstream::{
 };
 
 use crate::admit::free_context;
-use crate::health::{Health, Shape};
+use crate::health::{Health, Report, Shape};
 
 /// Maximum wait for the response headers of a test. The timeout of the backend is shorter.
 const TEST_TIMEOUT: Duration = Duration::from_mins(1);
@@ -48,6 +48,11 @@ impl GuardedSearch {
         match self.health.is_usable(&self.candidate) {
             true => Ok(()),
             false => Err(UpstreamError::connect(
+    /// Returns the health of the backend, as this process sees it.
+    pub fn report(&self) -> Report {
+        self.health.report(&self.candidate).unwrap_or_default()
+    }
+
                 "the backend failed repeatedly or limits its rate; it is tried again later",
             )),
         }

@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
 use tollgate_corpus::{Corpus, CorpusError, CorpusSettings, Stats, demo};
 use tollgate_inference::research::Corpora;
+use tollgate_operations::research::CorpusView;
 use tollgate_types::clock::SystemClock;
 use tollgate_types::{Clock, Timestamp};
 use tollgate_upstream::SearchBackend;
@@ -79,41 +79,25 @@ async fn update(corpus: &Corpus) {
     }
 }
 
-/// State of a corpus and its index.
-#[derive(Clone, Debug, Serialize)]
-pub struct CorpusState {
-    /// Name of the corpus.
-    pub name: String,
-    /// Whether the corpus has an index.
-    pub is_built: bool,
-    /// Documents in the index.
-    pub documents: u64,
-    /// Passages in the index.
-    pub passages: u64,
-    /// Files and documents that are not in the index.
-    pub skipped: u64,
-    /// Time of the last build, RFC 3339 in UTC; null without an index.
-    pub built_at: Option<String>,
-}
-
-impl CorpusState {
-    fn of(corpus: &Corpus) -> Self {
-        let status = corpus.status();
-        Self {
-            name: corpus.corpus_name().to_owned(),
-            is_built: status.is_built,
-            documents: status.documents,
-            passages: status.passages,
-            skipped: status.skipped.total(),
-            built_at: status.built_at.map(Timestamp::to_rfc3339),
-        }
+/// Returns the state of a corpus and its index.
+pub(crate) fn view(corpus: &Corpus) -> CorpusView {
+    let status = corpus.status();
+    CorpusView {
+        name: corpus.corpus_name().to_owned(),
+        is_private: corpus.is_private(),
+        is_built: status.is_built,
+        is_building: status.is_building,
+        documents: status.documents,
+        passages: status.passages,
+        skipped: status.skipped.total(),
+        built_at: status.built_at.map(Timestamp::to_rfc3339),
     }
 }
 
 /// Returns the state of each configured corpus, by name.
-pub fn list(config: &Config) -> Result<Vec<CorpusState>, ConfigError> {
+pub fn list(config: &Config) -> Result<Vec<CorpusView>, ConfigError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    Ok(open(config, &clock)?.iter().map(CorpusState::of).collect())
+    Ok(open(config, &clock)?.iter().map(view).collect())
 }
 
 /// Builds the index of a corpus. `on_progress` receives the number of indexed files and of all
@@ -122,7 +106,7 @@ pub async fn rebuild(
     config: &Config,
     name: &str,
     mut on_progress: impl FnMut(u64, u64) + Send + 'static,
-) -> anyhow::Result<CorpusState> {
+) -> anyhow::Result<CorpusView> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let corpora = open(config, &clock)?;
     let Some(corpus) = corpora.iter().find(|corpus| corpus.corpus_name() == name) else {
@@ -138,5 +122,5 @@ pub async fn rebuild(
         ControlFlow::Continue(())
     });
     built.await?;
-    Ok(CorpusState::of(corpus))
+    Ok(view(corpus))
 }

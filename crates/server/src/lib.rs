@@ -28,6 +28,7 @@ mod payments;
 mod policy;
 pub mod provider_status;
 pub mod reload;
+mod research_status;
 pub mod router;
 pub mod secrets;
 pub mod self_test;

@@ -40,7 +40,13 @@ pub fn build(
     let backends = sections.map(|(name, section)| {
         let backend = backend(config, name, section, (http, clock))?;
         let guarded = GuardedSearch::new(backend, health.clone());
-        Ok(WebBackend::new(Arc::new(guarded), section.weight, section.price))
+        let kind = section.kind.as_str();
+        Ok(WebBackend::new(
+            Arc::new(guarded),
+            kind,
+            section.weight,
+            section.price,
+        ))
     });
     backends.collect()
 }

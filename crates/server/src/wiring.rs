@@ -46,6 +46,7 @@ use crate::media;
 use crate::pages;
 use crate::payments::{self, Sales};
 use crate::provider_status::ProviderStatus;
+use crate::research_status::ResearchStatus;
 use crate::secrets;
 use crate::time::ClockSync;
 use crate::web_search::Servers;
@@ -94,6 +95,8 @@ pub struct AppState {
     pub catalog: Arc<Catalog>,
     /// Providers in use; empty in a process that serves no requests.
     pub provider_status: Arc<ProviderStatus>,
+    /// Research that this process serves; empty in a process without a server.
+    pub research_status: Arc<ResearchStatus>,
     /// Storage and notifications of asynchronous jobs.
     pub jobs: Arc<Jobs>,
     /// Rate limiter for requests and tokens.
@@ -246,6 +249,7 @@ async fn build_app_state(
     let (admins, catalog) = (Arc::new(admins), Arc::<Catalog>::default());
     let jobs = Arc::new(Jobs::new(storage.jobs.clone()));
     let provider_status = Arc::new(ProviderStatus::default());
+    let research_status = Arc::new(ResearchStatus::default());
     let operations = Operations {
         storage: storage.clone(),
         clock: clock.clone(),
@@ -274,6 +278,7 @@ async fn build_app_state(
             batch_tokens: limits.batch_tokens,
         },
         batches: Arc::new(OperatorBatches(batch_records.clone())),
+        research: research_status.clone(),
         server: provider_status.clone(),
     };
     Ok(AppState {
@@ -296,6 +301,7 @@ async fn build_app_state(
         webhook_secrets,
         catalog,
         provider_status,
+        research_status,
         limiter,
         counting,
     })
@@ -495,6 +501,7 @@ pub fn services(
         extractive: Arc::new(Extractive::new("tollgate")),
         clock: app_state.clock.clone(),
     });
+    app_state.research_status.watch(&research, &corpora);
     let mut handlers: Vec<Arc<dyn Handler>> = vec![
         Arc::new(ResearchHandler::new(research.clone())),
         background.clone(),

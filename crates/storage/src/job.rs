@@ -381,6 +381,8 @@ pub struct JobSearch {
     pub kind: Option<String>,
     /// Only jobs older than this one.
     pub before: Option<JobId>,
+    /// Only jobs that have not ended.
+    pub is_unfinished: bool,
 }
 
 /// The newest and the unfinished jobs of an account, without their contents.

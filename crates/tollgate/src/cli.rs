@@ -153,11 +153,11 @@ pub enum Command {
         after_help = "Examples:\n  tollgate decisions eval sample.jsonl --model sim/decide"
     )]
     Decisions(Decisions),
-    /// Evaluate research reports.
+    /// Show research jobs and their sources, and evaluate reports.
     #[command(
         subcommand,
         arg_required_else_help = true,
-        after_help = "Examples:\n  tollgate research eval --model sim/research --effort minimal"
+        after_help = "Examples:\n  tollgate research list\n  tollgate research eval --model sim/research --effort minimal"
     )]
     Research(Research),
     /// List plans with their prices and allowances.

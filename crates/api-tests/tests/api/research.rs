@@ -7,6 +7,7 @@ mod crash;
 mod folders;
 mod limits;
 mod models;
+mod operators;
 mod responses;
 mod web;
 

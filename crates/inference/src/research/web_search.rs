@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_catalog::price_version;
+use tollgate_pipeline::GuardedSearch;
 use tollgate_storage::PriceRecord;
 use tollgate_types::{Credits, PriceVersion, Prices, Timestamp, Unit};
 use tollgate_upstream::SearchBackend;
@@ -10,7 +11,9 @@ use tollgate_upstream::SearchBackend;
 /// A web search backend with the price of its queries.
 pub struct WebBackend {
     /// The backend, behind its circuit breaker.
-    pub backend: Arc<dyn SearchBackend>,
+    pub backend: Arc<GuardedSearch>,
+    /// Kind of the service in the settings, such as `brave`.
+    pub kind: &'static str,
     /// Factor of its results when the results of several backends are merged; above 0.
     pub weight: f32,
     /// Price of a query, as the price of [`Unit::Search`].
@@ -22,11 +25,12 @@ pub struct WebBackend {
 
 impl WebBackend {
     /// Creates a backend whose queries cost `price` each.
-    pub fn new(backend: Arc<dyn SearchBackend>, weight: f32, price: Credits) -> Self {
+    pub fn new(backend: Arc<GuardedSearch>, kind: &'static str, weight: f32, price: Credits) -> Self {
         let prices = Prices::default().with(Unit::Search, price);
         Self {
             price_version: price_version(&model(&*backend), &prices),
             backend,
+            kind,
             weight,
             prices,
         }
@@ -51,7 +55,9 @@ fn model(backend: &dyn SearchBackend) -> String {
 #[cfg(test)]
 mod tests {
     use async_trait::async_trait;
+    use tollgate_pipeline::{Health, Retries};
     use tollgate_types::Usage;
+    use tollgate_types::clock::ManualClock;
     use tollgate_upstream::{CallContext, SearchHit, SearchQuery, UpstreamError};
 
     use super::*;
@@ -70,7 +76,10 @@ mod tests {
     }
 
     fn backend(name: &'static str, price: &str) -> WebBackend {
-        WebBackend::new(Arc::new(Named(name)), 1.0, price.parse().unwrap())
+        let clock = Arc::new(ManualClock::at(Timestamp::from_micros(0)));
+        let health = Arc::new(Health::new(clock, Retries::default()));
+        let guarded = GuardedSearch::new(Arc::new(Named(name)), health);
+        WebBackend::new(Arc::new(guarded), "brave", 1.0, price.parse().unwrap())
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::Reply;
 use crate::alerts::{AlertView, NoticeView};
 use crate::batches::BatchView;
 use crate::receipts::{LedgerAuditView, ReceiptView};
+use crate::research::{ResearchJobView, SourcesView};
 use crate::top_ups::{AutoView, PageView, TopUpView};
 use crate::webhooks::DeliveryView;
 
@@ -206,6 +207,12 @@ impl Reply for BatchView {
     }
 }
 
+impl Reply for ResearchJobView {
+    fn names(&mut self) -> Vec<(AccountId, &mut Option<String>)> {
+        vec![(self.account, &mut self.account_name)]
+    }
+}
+
 impl Reply for StatementView {
     fn names(&mut self) -> Vec<(AccountId, &mut Option<String>)> {
         vec![(self.account, &mut self.account_name)]
@@ -253,6 +260,7 @@ impl Reply for PriceChangeView {}
 impl Reply for PriceView {}
 impl Reply for ProviderView {}
 impl Reply for ServerView {}
+impl Reply for SourcesView {}
 impl Reply for TransferView {}
 impl Reply for UsageView {}
 

@@ -13,6 +13,7 @@ mod people;
 mod prices;
 mod providers;
 mod query;
+mod research;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
@@ -101,6 +102,7 @@ impl AdminApi {
         (name = "Plans", description = "Plans and subscriptions"),
         (name = "Prices", description = "Current prices and their history"),
         (name = "Batches", description = "Batches of all accounts"),
+        (name = "Research", description = "Research jobs of all accounts, search services and corpora"),
         (name = "Providers", description = "Providers, their health, and models"),
         (name = "People", description = "Administrators, members, and the audit log")
     )
@@ -131,6 +133,7 @@ fn routes() -> OpenApiRouter<AdminApi> {
         .merge(prices::routes())
         .merge(providers::routes())
         .merge(batches::routes())
+        .merge(research::routes())
         .merge(alerts::routes())
         .merge(top_ups::routes())
         .merge(models::routes())

@@ -1,8 +1,10 @@
 //! Checks of the document collections: their folders exist and are indexed.
 
+use tollgate_operations::research::CorpusView;
+
 use super::Finding;
 use crate::config::Config;
-use crate::corpora::{self, CorpusState};
+use crate::corpora;
 
 /// Checks every configured corpus.
 pub fn check(config: &Config) -> Vec<Finding> {
@@ -16,7 +18,7 @@ pub fn check(config: &Config) -> Vec<Finding> {
     states.iter().map(|state| of_corpus(config, state)).collect()
 }
 
-fn of_corpus(config: &Config, state: &CorpusState) -> Finding {
+fn of_corpus(config: &Config, state: &CorpusView) -> Finding {
     let what = format!("corpus {}", state.name);
     let path = config.file.corpora.get(&state.name).map(|section| &section.path);
     if let Some(path) = path.filter(|path| !path.is_dir()) {

@@ -8,7 +8,7 @@ use tollgate_pipeline::test_search;
 use tollgate_types::Clock;
 use tollgate_types::clock::SystemClock;
 use tollgate_upstream::{
-    SearchFilters, SearchHit, SearchQuery, UpstreamCause, UpstreamError, UpstreamErrorKind,
+    SearchBackend, SearchFilters, SearchHit, SearchQuery, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use super::Finding;

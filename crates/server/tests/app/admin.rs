@@ -7,6 +7,7 @@ mod batches;
 mod members;
 mod prices;
 mod reach;
+mod research;
 mod roles;
 
 use std::sync::Arc;

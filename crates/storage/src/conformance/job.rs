@@ -270,13 +270,18 @@ pub async fn search_covers_every_account(factory: Factory) {
     let mut video = job(3);
     video.kind = Arc::from("video.generation");
     accept_as(&storage, video, account).await;
+    let mut ended = job(4);
+    ended.kind = Arc::from("research");
+    accept_as(&storage, ended, other).await;
+    let ended = JobId::from_u128(4);
+    storage.jobs.cancel(other, ended, at(1)).await.unwrap();
     let found = async |search: JobSearch, limit| -> Vec<u128> {
         let jobs = storage.jobs.search(search, limit).await.unwrap();
         jobs.iter().map(|job| job.terms.id.as_u128()).collect()
     };
     let all = JobSearch::default();
-    assert_eq!(found(all.clone(), 9).await, [3, 2, 1]);
-    assert_eq!(found(all.clone(), 2).await, [3, 2]);
+    assert_eq!(found(all.clone(), 9).await, [4, 3, 2, 1]);
+    assert_eq!(found(all.clone(), 2).await, [4, 3]);
     let of = |number| Some(JobId::from_u128(number));
     for (search, expected) in [
         (
@@ -306,6 +311,13 @@ pub async fn search_covers_every_account(factory: Factory) {
                 ..all.clone()
             },
             &[2],
+        ),
+        (
+            JobSearch {
+                is_unfinished: true,
+                ..all.clone()
+            },
+            &[3, 2, 1],
         ),
         (
             JobSearch {

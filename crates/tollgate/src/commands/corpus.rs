@@ -1,7 +1,8 @@
 //! The command `tollgate corpus`.
 
 use clap::Subcommand;
-use tollgate_server::corpora::{self, CorpusState};
+use tollgate_operations::research::CorpusView;
+use tollgate_server::corpora;
 
 use super::check::block_on;
 use super::start;
@@ -51,7 +52,7 @@ pub fn corpus(place: Place, command: Corpus, printer: &Printer) -> Result<Exit, 
     Ok(Exit::Fine)
 }
 
-fn summary(built: &CorpusState) -> String {
+fn summary(built: &CorpusView) -> String {
     let skipped = match built.skipped {
         0 => String::new(),
         skipped => format!("; skipped {skipped} files or documents"),

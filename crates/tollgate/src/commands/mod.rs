@@ -78,7 +78,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Console(command) => console::console(place, command, &printer),
         Command::Batches(command) => batches::batches(place, command, &printer),
         Command::Decisions(command) => decisions::decisions(command, &printer),
-        Command::Research(command) => research::research(command, &printer),
+        Command::Research(command) => research::research(place, command, &printer),
         Command::Plans(command) => subscriptions::plans(place, command, &printer),
         Command::Subscriptions(command) => subscriptions::subscriptions(place, command, &printer),
         Command::Models(command) => models::models(place, command, &printer),

@@ -2,17 +2,48 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, value_parser};
 use secrecy::SecretString;
+use tollgate_operations::{ListResearchJobs, ShowResearchJob, ShowResearchSources};
 use tollgate_server::evaluate::research::{self, ResearchCase, ResearchClient, ResearchTarget, cases};
+use tollgate_types::JobId;
 
+use super::arguments::AccountArg;
 use super::check::block_on;
+use super::send::{resolve_filter, send};
+use super::start;
+use crate::cli::Place;
 use crate::failure::{Exit, Failure};
-use crate::print::{self, Printer};
+use crate::print::{Printer, research as tables};
+
+/// Advice for an unknown job id.
+const KNOWN: &str = "`tollgate research list` shows the unfinished jobs.";
 
 /// Subcommands of `tollgate research`.
 #[derive(Debug, Subcommand)]
 pub enum Research {
+    /// List queued and running research jobs with their progress, newest first.
+    #[command(
+        after_help = "Examples:\n  tollgate research list\n  tollgate research list --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --json"
+    )]
+    List {
+        /// Filter by account (default: all).
+        #[arg(long, value_name = "ID|NAME")]
+        account: Option<AccountArg>,
+        /// Maximum number of jobs to list, 1–1000.
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = value_parser!(u32).range(1..=1_000))]
+        limit: u32,
+    },
+    /// Show a research job with its phase and cost.
+    #[command(after_help = "Examples:\n  tollgate research show job_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a")]
+    Show {
+        /// Job id (job_…).
+        #[arg(value_parser = job_id)]
+        id: JobId,
+    },
+    /// Show the search services and corpora of the running gateway with their state.
+    #[command(after_help = "Examples:\n  tollgate research sources\n  tollgate research sources --json")]
+    Sources,
     /// Evaluate the reports of a research model on questions with known answers.
     Eval(Eval),
 }
@@ -109,7 +140,7 @@ pub struct Eval {
     #[arg(long, value_name = "KEY", env = "TOLLGATE_API_KEY", hide_env_values = true)]
     pub key: Option<SecretString>,
     /// Number of concurrent reports, 1–4.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=4))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u8).range(1..=4))]
     pub parallel: u8,
 }
 
@@ -122,12 +153,41 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 /// Runs `tollgate research`.
-pub fn research(command: Research, printer: &Printer) -> Result<Exit, Failure> {
+pub fn research(place: Place, command: Research, printer: &Printer) -> Result<Exit, Failure> {
     match command {
         Research::Eval(command) => eval(&command, printer),
+fn job_id(text: &str) -> Result<JobId, &'static str> {
+    text.parse()
+        .map_err(|_| "expected a job id: job_ and 32 hex digits; see `tollgate research list`")
+}
+
     }
 }
 
+        Research::List { account, limit } => {
+            let config = &start(place)?;
+            let command = ListResearchJobs {
+                account: resolve_filter(config, account.as_ref())?,
+                before: None,
+                limit,
+            };
+            let found = send(config, command, KNOWN)?;
+            printer.answer(&found, || tables::jobs(&found))?;
+            if found.is_empty() {
+                printer.hint("No queued or running research jobs.");
+            }
+            Ok(Exit::Fine)
+        }
+        Research::Show { id } => {
+            let job = send(&start(place)?, ShowResearchJob { id }, KNOWN)?;
+            printer.answer(&job, || tables::job(&job))?;
+            Ok(Exit::Fine)
+        }
+        Research::Sources => {
+            let sources = send(&start(place)?, ShowResearchSources, "")?;
+            printer.answer(&sources, || tables::sources(&sources))?;
+            Ok(Exit::Fine)
+        }
 fn eval(command: &Eval, printer: &Printer) -> Result<Exit, Failure> {
     let Some(key) = &command.key else {
         return Err(Failure::usage(
@@ -155,7 +215,7 @@ fn eval(command: &Eval, printer: &Printer) -> Result<Exit, Failure> {
     let parallel = usize::from(command.parallel);
     let found = block_on(research::evaluate(&gateway, &cases, &target, parallel, reported))?
         .map_err(|error| Failure::failed(error.to_string()))?;
-    printer.answer(&found, || print::research::evaluation(&found))?;
+    printer.answer(&found, || tables::evaluation(&found))?;
     let is_complete = |recall: f64| command.min_recall.is_none_or(|min| recall >= min);
     let is_fine = found.failed.is_empty()
         && found.wrong_citations.is_empty()

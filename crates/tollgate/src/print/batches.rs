@@ -2,7 +2,7 @@
 
 use tollgate_operations::batches::BatchView;
 
-use super::tables::{aligned, format_account, table};
+use super::tables::{age, aligned, format_account, table};
 
 /// Width of a progress bar, in characters.
 const BAR: u64 = 20;
@@ -75,16 +75,6 @@ fn progress(batch: &BatchView, has_bar: bool) -> String {
     format!("[{}{}] {percent}", letters("#", done), letters(".", BAR - done))
 }
 
-/// Formats a duration in the largest unit that fits.
-fn age(seconds: u64) -> String {
-    let units = [(86_400, "d"), (3_600, "h"), (60, "min")];
-    let fitting = units.into_iter().find(|(length, _)| seconds >= *length);
-    match fitting {
-        Some((length, unit)) => format!("{} {unit}", seconds / length),
-        None => format!("{seconds} s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use tollgate_types::{AccountId, Credits};
@@ -129,21 +119,6 @@ mod tests {
         ] {
             assert_eq!(progress(&batch, true), format!("[{bar}] {percent}"));
             assert_eq!(progress(&batch, false), percent);
-        }
-    }
-
-    #[test]
-    fn ages_have_the_largest_unit_that_fits() {
-        for (seconds, expected) in [
-            (0, "0 s"),
-            (59, "59 s"),
-            (60, "1 min"),
-            (3_599, "59 min"),
-            (3_600, "1 h"),
-            (86_399, "23 h"),
-            (86_400, "1 d"),
-        ] {
-            assert_eq!(age(seconds), expected);
         }
     }
 }

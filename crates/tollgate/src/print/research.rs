@@ -1,12 +1,90 @@
-//! Tables of the scores of research reports.
+//! Tables of research jobs, their sources, and the scores of reports.
 
+use tollgate_operations::research::{ResearchJobView, SearchView, SourcesView};
 use tollgate_server::evaluate::research::ResearchEvaluation;
 use tollgate_server::evaluate::research::report::ReportScores;
 
-use super::tables::{aligned, shown, table};
+use super::tables::{age, aligned, corpora, format_account, shown, table};
 
 /// Maximum number of lines about missing answers.
 const MAX_MISSING: usize = 20;
+
+/// Formats research jobs, one line each.
+pub fn jobs(jobs: &[ResearchJobView]) -> String {
+    let row = |job: &ResearchJobView| {
+        [
+            job.id.to_string(),
+            format_account(job.account, job.account_name.as_deref()),
+            job.status.clone(),
+            or_none(job.phase.as_ref()),
+            percent(job),
+            job.held.to_string(),
+            age(job.age_seconds),
+            job.model.clone(),
+        ]
+    };
+    table(
+        [
+            "ID", "ACCOUNT", "STATUS", "PHASE", "PROGRESS", "HELD", "AGE", "MODEL",
+        ],
+        jobs.iter().map(row),
+    )
+}
+
+/// Formats one research job, one line per fact.
+pub fn job(job: &ResearchJobView) -> String {
+    let facts = [
+        ("id", job.id.to_string()),
+        (
+            "account",
+            format_account(job.account, job.account_name.as_deref()),
+        ),
+        ("status", job.status.clone()),
+        ("phase", or_none(job.phase.as_ref())),
+        ("progress", percent(job)),
+        (
+            "cancel requested",
+            if job.cancel_requested { "yes" } else { "no" }.to_owned(),
+        ),
+        ("model", job.model.clone()),
+        ("held", job.held.to_string()),
+        ("cost", or_none(job.cost.as_ref())),
+        ("failure", or_none(job.failure.as_ref())),
+        ("accepted", job.created_at.clone()),
+        ("started", or_none(job.started_at.as_ref())),
+        ("ended", or_none(job.ended_at.as_ref())),
+    ];
+    aligned(&facts.map(|(name, fact)| [name.to_owned(), fact]))
+}
+
+/// Formats search services and corpora, one line each.
+pub fn sources(sources: &SourcesView) -> String {
+    let row = |search: &SearchView| {
+        [
+            search.name.clone(),
+            search.kind.clone(),
+            search.price.to_string(),
+            search.breaker.clone(),
+            search.failures_in_a_row.to_string(),
+            or_none(search.last_error.as_ref()),
+        ]
+    };
+    let services = table(
+        ["SEARCH", "KIND", "PRICE", "BREAKER", "FAILURES", "LAST ERROR"],
+        sources.search.iter().map(row),
+    );
+    let parts = [services, corpora(&sources.corpora)];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
+}
+
+fn percent(job: &ResearchJobView) -> String {
+    or_none(job.progress.map(|percent| format!("{percent} %")).as_ref())
+}
+
+fn or_none(fact: Option<&impl ToString>) -> String {
+    fact.map_or_else(|| "-".to_owned(), ToString::to_string)
+}
 
 /// Formats the evaluation of a research model.
 pub fn evaluation(found: &ResearchEvaluation) -> String {

@@ -2,12 +2,12 @@
 //! cannot move the terminal's cursor.
 
 use tollgate_operations::alerts::{AlertView, NoticeView};
+use tollgate_operations::research::CorpusView;
 use tollgate_operations::top_ups::{AutoView, TopUpView};
 use tollgate_operations::view::{
     AccountView, BalanceView, ChargeView, CheckView, EventView, KeyView, LotView, ModelView, PlanView,
     RefundView, StatementView, SubscriptionView, WithdrawalView,
 };
-use tollgate_server::corpora::CorpusState;
 use tollgate_server::doctor::{Finding, State};
 use tollgate_server::moving::MoveView;
 use tollgate_types::{AccountId, Credits};
@@ -377,10 +377,11 @@ pub fn subscriptions(found: &[SubscriptionView]) -> String {
 }
 
 /// Formats corpora, one line each.
-pub fn corpora(states: &[CorpusState]) -> String {
-    let row = |state: &CorpusState| {
+pub fn corpora(states: &[CorpusView]) -> String {
+    let row = |state: &CorpusView| {
         [
             state.name.clone(),
+            if state.is_private { "yes" } else { "no" }.to_owned(),
             state.documents.to_string(),
             state.passages.to_string(),
             state.skipped.to_string(),
@@ -388,7 +389,14 @@ pub fn corpora(states: &[CorpusState]) -> String {
         ]
     };
     table(
-        ["NAME", "DOCUMENTS", "PASSAGES", "SKIPPED", "INDEXED AT"],
+        [
+            "NAME",
+            "PRIVATE",
+            "DOCUMENTS",
+            "PASSAGES",
+            "SKIPPED",
+            "INDEXED AT",
+        ],
         states.iter().map(row),
     )
 }
@@ -590,6 +598,16 @@ pub fn findings(findings: &[Finding]) -> String {
     text + "\n" + &verdict
 }
 
+/// Formats a duration in the largest unit that fits.
+pub(super) fn age(seconds: u64) -> String {
+    let units = [(86_400, "d"), (3_600, "h"), (60, "min")];
+    let fitting = units.into_iter().find(|(length, _)| seconds >= *length);
+    match fitting {
+        Some((length, unit)) => format!("{} {unit}", seconds / length),
+        None => format!("{seconds} s"),
+    }
+}
+
 /// Maximum number of characters of an account name in a cell.
 const MAX_NAME: usize = 40;
 
@@ -710,5 +728,20 @@ mod tests {
         };
         let expected = "ok     clock       right\nFAULT  provider x  no key\n                   → set a key\n\n1 problem found.\n";
         assert_eq!(findings(&[fine, fault]), expected);
+    }
+
+    #[test]
+    fn ages_have_the_largest_unit_that_fits() {
+        for (seconds, expected) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (3_599, "59 min"),
+            (3_600, "1 h"),
+            (86_399, "23 h"),
+            (86_400, "1 d"),
+        ] {
+            assert_eq!(age(seconds), expected);
+        }
     }
 }
