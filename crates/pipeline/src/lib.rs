@@ -62,7 +62,7 @@ pub use policy::Policy;
 pub use purse::{Purse, Reservation};
 pub use route::{Providers, Route, Routed};
 pub use run::{AnswerChunk, Delivered, DeliveredStream, Served};
-pub use search::{GuardedSearch, test_search};
+pub use search::{GuardedSearch, SEARCH_SECONDS, test_search};
 pub use settings::{Drain, Retries, Settings, Timeouts};
 pub use speech::{DeliveredSpeech, Transcribed};
 pub use structured::{Structure, Structured};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 use tollgate_catalog::Candidate;
 use tollgate_types::RequestId;
 use tollgate_upstream::{
@@ -21,6 +22,8 @@ use crate::health::{Health, Report, Shape};
 /// Maximum wait for the response headers of a test. The timeout of the backend is shorter.
 const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 const SEARCHES: &str = "tollgate_searches_total";
+/// Histogram of the durations of searches, with the label `backend`.
+pub const SEARCH_SECONDS: &str = "tollgate_search_seconds";
 /// First part of the name of a backend in health data and log messages.
 const PROVIDER: &str = "search";
 
@@ -37,6 +40,7 @@ impl GuardedSearch {
     /// models.
     pub fn new(backend: Arc<dyn SearchBackend>, health: Arc<Health>) -> Self {
         metrics::describe_counter!(SEARCHES, "Searches of research, by backend and outcome");
+        metrics::describe_histogram!(SEARCH_SECONDS, "Duration of searches of research, by backend");
         Self {
             candidate: Candidate::new(PROVIDER, backend.name(), None),
             backend,
@@ -44,15 +48,15 @@ impl GuardedSearch {
         }
     }
 
-    fn check(&self) -> Result<(), UpstreamError> {
-        match self.health.is_usable(&self.candidate) {
-            true => Ok(()),
-            false => Err(UpstreamError::connect(
     /// Returns the health of the backend, as this process sees it.
     pub fn report(&self) -> Report {
         self.health.report(&self.candidate).unwrap_or_default()
     }
 
+    fn check(&self) -> Result<(), UpstreamError> {
+        match self.health.is_usable(&self.candidate) {
+            true => Ok(()),
+            false => Err(UpstreamError::connect(
                 "the backend failed repeatedly or limits its rate; it is tried again later",
             )),
         }
@@ -98,7 +102,10 @@ impl SearchBackend for GuardedSearch {
             self.count("not_tried");
             return Err(error);
         }
+        let started = Instant::now();
         let found = self.backend.search(ctx, query).await;
+        let backend = self.backend.name().to_owned();
+        metrics::histogram!(SEARCH_SECONDS, "backend" => backend).record(started.elapsed());
         self.record(&found, &query.text);
         self.count(outcome(&found));
         found

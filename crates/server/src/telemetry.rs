@@ -92,6 +92,8 @@ fn redacted<'l>(line: &'l [u8], prefixes: &[String]) -> Cow<'l, [u8]> {
 const OVERHEAD_BUCKETS: [f64; 10] = [
     0.000_02, 0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.005, 0.02, 0.1, 1.0,
 ];
+/// Upper bounds of the buckets of `tollgate_search_seconds`.
+const SEARCH_BUCKETS: [f64; 8] = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
 
 /// Returns the route that serves the metrics in the Prometheus text format.
 pub fn metrics_route<S: Clone + Send + Sync + 'static>(metrics: PrometheusHandle) -> MethodRouter<S> {
@@ -106,7 +108,10 @@ pub fn metrics_route<S: Clone + Send + Sync + 'static>(metrics: PrometheusHandle
 /// Fails if a recorder is already installed.
 pub fn start_metrics() -> Result<PrometheusHandle> {
     let overhead = Matcher::Full("tollgate_overhead_seconds".to_owned());
-    let builder = PrometheusBuilder::new().set_buckets_for_metric(overhead, &OVERHEAD_BUCKETS)?;
+    let searches = Matcher::Full(tollgate_pipeline::SEARCH_SECONDS.to_owned());
+    let builder = PrometheusBuilder::new()
+        .set_buckets_for_metric(overhead, &OVERHEAD_BUCKETS)?
+        .set_buckets_for_metric(searches, &SEARCH_BUCKETS)?;
     let metrics = builder.install_recorder().context("cannot start metrics")?;
     metrics::describe_counter!(LINES_LOST, "Log lines that could not be written to stderr");
     metrics::counter!(LINES_LOST).absolute(0);

@@ -167,6 +167,29 @@ pub enum PageSkipped {
     Extract(ExtractError),
 }
 
+impl PageSkipped {
+    /// Returns the name of the reason in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            PageSkipped::Fetch(FetchError::NotAnAddress) => "not_an_address",
+            PageSkipped::Fetch(FetchError::Unreachable) => "unreachable",
+            PageSkipped::Fetch(FetchError::TooLarge) => "too_large",
+            PageSkipped::Fetch(FetchError::TooSlow) => "too_slow",
+            PageSkipped::Fetch(FetchError::WrongType)
+            | PageSkipped::Extract(ExtractError::UnsupportedType) => "wrong_type",
+            PageSkipped::Fetch(FetchError::Busy) => "busy",
+            PageSkipped::Status(_) => "status",
+            PageSkipped::Disallowed | PageSkipped::UnknownRules => "robots",
+            PageSkipped::Extract(ExtractError::NoText) => "no_text",
+            PageSkipped::Extract(ExtractError::Encrypted) => "encrypted",
+            PageSkipped::Extract(ExtractError::Malformed) => "malformed",
+            PageSkipped::Extract(ExtractError::TooComplex) => "too_complex",
+            PageSkipped::Extract(ExtractError::TimedOut) => "extraction_timeout",
+            PageSkipped::Extract(ExtractError::Unavailable) => "extraction_unavailable",
+        }
+    }
+}
+
 impl fmt::Display for PageSkipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

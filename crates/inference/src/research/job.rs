@@ -13,7 +13,7 @@ use tollgate_types::usage::Outcome as Ending;
 use tollgate_types::{Credits, Error, ErrorCode, JobStatus, StepState};
 
 use super::bounds::add;
-use super::engine::{CALLS, Engine, ModelCalls, Outcome, Stop, spent};
+use super::engine::{CALLS, Engine, ModelCalls, Outcome, PAGES, Stop, spent};
 use super::payload::{Note, PageRead, Payload, StepOutcome};
 use super::{KIND, Research, report};
 use crate::responses::store::unavailable;
@@ -33,6 +33,7 @@ impl ResearchHandler {
     /// Creates the handler and describes its metrics.
     pub fn new(research: Arc<Research>) -> Self {
         metrics::describe_counter!(CALLS, "Calls of research jobs, by stage and outcome");
+        metrics::describe_counter!(PAGES, "Web pages of research jobs, by outcome");
         metrics::describe_counter!(CLAIMS, "Statements of research reports, by verification");
         Self(research)
     }

@@ -5,7 +5,7 @@ use tollgate_testkit::gateway::nanos;
 use tollgate_testkit::upstream::{FakeUpstream, ReceivedRequest, Reply};
 
 use super::{RESEARCH, Scene};
-use crate::scene::{GRANTED, assert_error, with};
+use crate::scene::{GRANTED, assert_error, until_metric, with};
 
 const QUESTION: &str = "How many passengers did the harbour ferry of Port Anselm carry in 2021?";
 const ANSWER: &str = "The harbour ferry of Port Anselm carried 41,200 passengers in 2021.";
@@ -128,6 +128,13 @@ async fn pages_of_a_web_search_are_read_and_cited() {
         !agents.is_empty() && agents.iter().all(|agent| agent.starts_with("TollgateResearch/")),
         "{agents:?}"
     );
+    for line in [
+        "tollgate_research_pages_total{outcome=\"read\"} 1".to_owned(),
+        "tollgate_research_pages_total{outcome=\"status\"} 1".to_owned(),
+        format!("tollgate_search_seconds_count{{backend=\"own\"}} {searches}"),
+    ] {
+        until_metric(&scene.gateway, &line).await;
+    }
     assert!(scene.finish().await.clean);
 }
 

@@ -19,6 +19,7 @@ use tollgate_types::{Date, Error};
 use tollgate_upstream::{CallContext, ResearchBrief, ResearchPlan, ResearchProvider};
 
 pub(super) use models::ModelCalls;
+pub(super) use pages::PAGES;
 pub(super) use steps::{CALLS, spent};
 pub(super) use verify::{Claim, ClaimStatus};
 pub(super) use writing::Section;

@@ -28,6 +28,8 @@ use super::{Engine, Findings, MAX_CONCURRENT_CALLS, Stop};
 const MAX_PASSAGES: usize = 8;
 /// Maximum number of notes of a page.
 const MAX_NOTES: u32 = 8;
+/// Counter of the web pages of research jobs.
+pub(in super::super) const PAGES: &str = "tollgate_research_pages_total";
 /// Flag of a source with passages that address the reader.
 const INJECTION: &str = "injection_suspected";
 /// Flag of a page with text that readers cannot see. The text is dropped.
@@ -204,7 +206,10 @@ impl Engine<'_> {
             };
         }
         let account = self.work.job().account;
-        match self.research.pages.read(Some(account), &hit.url).await {
+        let read = self.research.pages.read(Some(account), &hit.url).await;
+        let outcome = read.as_ref().map_or_else(|skipped| skipped.as_str(), |_| "read");
+        metrics::counter!(PAGES, "outcome" => outcome).increment(1);
+        match read {
             Ok(page) => {
                 let flags = page.has_hidden_text.then(|| HIDDEN_TEXT.to_owned());
                 Ok((page.document, flags.into_iter().collect()))
