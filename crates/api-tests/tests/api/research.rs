@@ -274,6 +274,7 @@ async fn cancelled_research_shows_and_charges_what_was_done() {
                 "reading",
                 "reflecting",
                 "writing",
+                "verifying",
             ];
             let place = |name: &str| order.iter().position(|one| *one == name);
             place(&reached) >= place(phase)

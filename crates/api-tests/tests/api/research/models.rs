@@ -1,8 +1,8 @@
 //! Research with chat models in the roles of the engine, and a judge.
 
 use serde_json::{Value, json};
-use tollgate_testkit::gateway::{Storage, nanos};
-use tollgate_testkit::upstream::{Answer, ReceivedRequest, Reply};
+use tollgate_testkit::gateway::{Storage, eventually, nanos};
+use tollgate_testkit::upstream::{Answer, Gate, ReceivedRequest, Reply};
 
 use super::folders::handbook;
 use super::{RESEARCH, Scene};
@@ -166,6 +166,38 @@ async fn models_write_a_report_that_the_judge_accepts() {
         assert!(sum > 0 && sum <= nanos(&quote["most"]), "{quote}");
         assert!(scene.finish().await.clean);
     }
+}
+
+/// The job verifies from the time when its last section is written.
+#[tokio::test]
+async fn a_job_verifies_after_its_last_section() {
+    let (_folder, corpora) = handbook();
+    let roles = format!("writer = \"{MODEL}\", judge = \"{PLAIN}\"");
+    let scene = Scene::start_with(&(corpora + &engine(&roles))).await;
+    let (writer, judge) = (Gate::new(), Gate::new());
+    let gates = (writer.clone(), judge.clone());
+    scene.upstream.set_judge(move |request| match prompt(request) {
+        Some((name, _)) if name == "section" => answer(request).map(|reply| reply.hold_head(&gates.0)),
+        Some((name, _)) if ["plan", "notes", "outline"].contains(&&*name) => answer(request),
+        _ => Some(Reply::words(1).hold_head(&gates.1)),
+    });
+    scene.indexed().await;
+    let id = scene.research(&question(json!({}))).await;
+    let phase_is = async |phase: &str| {
+        eventually(phase, async || {
+            let job = scene.read(&format!("/v1/jobs/{id}")).await.json();
+            job["phase"] == phase
+        })
+        .await;
+    };
+    phase_is("writing").await;
+    writer.open();
+    phase_is("verifying").await;
+    let cancelled = scene.post(&format!("/v1/jobs/{id}/cancel"), &json!({})).await;
+    assert_eq!(cancelled.status, 200, "{}", cancelled.text());
+    assert_eq!(scene.researched(&id).await["status"], "cancelled");
+    judge.open();
+    assert!(scene.finish().await.clean);
 }
 
 /// Without a working model, the engine writes the report extractively, and says so.

@@ -2,6 +2,7 @@
 //! order.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
@@ -35,12 +36,12 @@ impl Engine<'_> {
         }
         self.enter("writing", 75).await?;
         let outline = self.outline(findings).await?;
-        let shared = &*findings;
+        let (shared, left) = (&*findings, &AtomicUsize::new(outline.len()));
         let tasks = outline
             .iter()
             .zip(0..)
             .map(|(planned, position): (&SectionPlan, u32)| {
-                Box::pin(self.section(position, planned, shared))
+                Box::pin(self.section(position, planned, shared, left))
             });
         let tasks: Vec<_> = tasks.collect();
         let mut written = stream::iter(tasks).buffered(MAX_CONCURRENT_SECTIONS);
@@ -90,12 +91,14 @@ impl Engine<'_> {
         Ok(outline)
     }
 
-    /// Writes and verifies a section. Returns whether it was written without the model.
+    /// Writes and verifies a section. Returns whether it was written without the model. `unwritten`
+    /// is the number of sections that are not written: after the last one, the job only verifies.
     async fn section(
         &self,
         position: u32,
         planned: &SectionPlan,
         findings: &Findings,
+        unwritten: &AtomicUsize,
     ) -> Result<(Section, bool), Stop> {
         let positions: Vec<usize> = planned.notes.iter().map(|note| *note as usize).collect();
         let notes: Vec<Note> = positions
@@ -118,6 +121,9 @@ impl Engine<'_> {
             Some(sentences) => (sentences, false),
             None => (self.extracted(planned, &texts, findings).await, true),
         };
+        if unwritten.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.enter("verifying", 90).await?;
+        }
         let (claims, is_unjudged) = self.verified(position, sentences, &positions, findings).await?;
         is_degraded |= is_unjudged;
         let section = Section {
