@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use tollgate_types::{Date, Usage};
+use tollgate_types::{Date, Error, Usage};
 
 use crate::context::CallContext;
 use crate::error::UpstreamError;
@@ -137,6 +137,12 @@ pub struct FailedSentence<'a> {
 /// Port of the calls of a research engine.
 #[async_trait]
 pub trait ResearchProvider: Send + Sync {
+    /// Checks a question before its report is accepted. Sends nothing. Returns the error for the
+    /// caller, without a parameter.
+    fn check(&self, _question: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Splits the question into parts and returns the first queries, at most `max_queries`.
     async fn plan(
         &self,

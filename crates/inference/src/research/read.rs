@@ -35,6 +35,8 @@ pub(super) struct Request {
     pub(super) model: String,
     /// Conversation whose last message is the question.
     pub(super) messages: Vec<Message>,
+    /// Path of the question's text in the request body.
+    pub(super) question_param: String,
     pub(super) effort: Option<Effort>,
     pub(super) max_output_tokens: Option<u64>,
     pub(super) filters: SearchFilters,
@@ -49,6 +51,13 @@ pub(super) struct Request {
     pub(super) webhook_url: Option<String>,
     /// Whether the response waits for the report.
     pub(super) is_sync: bool,
+}
+
+/// Messages whose last one is the question.
+pub(super) struct Conversation {
+    messages: Vec<Message>,
+    /// Path of the question's text in the request body.
+    question_param: String,
 }
 
 /// A message of the conversation.
@@ -99,18 +108,18 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
     let mut members = Members::read(body)?;
     let model = members.text("model")?.ok_or_else(|| missing("model"))?;
     let query = members.any_text("query")?;
-    let messages = match (query, members.take("messages")) {
+    let conversation = match (query, members.take("messages")) {
         (Some(_), Some(_)) => {
             let what = "cannot be combined with 'query'. Send only one of them";
             return Err(invalid("messages", what));
         }
-        (Some(query), None) => vec![question("query", query)?],
+        (Some(query), None) => question("query", query)?,
         (None, Some(messages)) => conversation("messages", messages, message)?,
         (None, None) => return Err(missing("query")),
     };
     let request = Request {
         is_sync: sync(&mut members)?,
-        ..settings(&mut members, model, messages)?
+        ..settings(&mut members, model, conversation)?
     };
     if members
         .take("stream")
@@ -127,11 +136,12 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
 pub(super) fn settings(
     members: &mut Members,
     model: String,
-    messages: Vec<Message>,
+    conversation: Conversation,
 ) -> Result<Request, Error> {
     Ok(Request {
         model,
-        messages,
+        messages: conversation.messages,
+        question_param: conversation.question_param,
         effort: members.text("reasoning_effort")?.map(effort).transpose()?,
         max_output_tokens: members.number("max_output_tokens", MIN_OUTPUT_TOKENS, MAX_OUTPUT_TOKENS)?,
         filters: filters(members)?,
@@ -162,15 +172,19 @@ pub(super) fn missing(name: &'static str) -> Error {
     Error::new(ErrorCode::MissingRequiredParameter, message).with_param(name)
 }
 
-/// Returns the message of a question without a conversation.
-pub(super) fn question(path: &str, text: String) -> Result<Message, Error> {
+/// Returns a conversation of only a question.
+pub(super) fn question(path: &str, text: String) -> Result<Conversation, Error> {
     check_length(path, text.chars().count())?;
     if text.trim().is_empty() {
         return Err(invalid(path, "must not be empty"));
     }
-    Ok(Message {
+    let message = Message {
         role: Role::User,
         text,
+    };
+    Ok(Conversation {
+        messages: vec![message],
+        question_param: path.to_owned(),
     })
 }
 
@@ -190,7 +204,7 @@ pub(super) fn conversation(
     name: &str,
     messages: Value,
     read: impl Fn(&mut Members) -> Result<Option<Message>, Error>,
-) -> Result<Vec<Message>, Error> {
+) -> Result<Conversation, Error> {
     let Value::Array(items) = messages else {
         return Err(invalid(name, "must be an array of messages"));
     };
@@ -212,7 +226,10 @@ pub(super) fn conversation(
     }
     let characters = messages.iter().map(|message| message.text.chars().count()).sum();
     check_length(name, characters)?;
-    Ok(messages)
+    Ok(Conversation {
+        messages,
+        question_param: format!("{name}[{last}].content"),
+    })
 }
 
 /// Parses a message of a chat.

@@ -259,6 +259,7 @@ async fn prepare(submission: &Submission<'_>) -> Result<Prepared, Error> {
             "This model does not write research reports. GET /v1/models lists the endpoints of each model.";
         return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
     }
+    check_question(&routed, request)?;
     let backends = research
         .backends(caller.account_id(), &routed.model, &request.sources)
         .await?;
@@ -283,6 +284,14 @@ async fn prepare(submission: &Submission<'_>) -> Result<Prepared, Error> {
         tariff,
         bounds,
     })
+}
+
+/// Returns an error if the provider of the model refuses the question.
+fn check_question(routed: &Routed, request: &Request) -> Result<(), Error> {
+    let provider = routed.first_provider().and_then(|provider| provider.research());
+    let question = request.messages.last().map_or("", |message| &message.text);
+    let checked = provider.map_or(Ok(()), |provider| provider.check(question));
+    checked.map_err(|error| error.with_param(request.question_param.clone()))
 }
 
 async fn check_policy(research: &Research, ctx: &RequestContext, request: &Request) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 //! each call.
 
 use async_trait::async_trait;
-use tollgate_types::ErrorCode;
+use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::{
     CallContext, NoteDraft, NoteText, PageExcerpt, Reflection, ResearchBrief, ResearchPlan, ResearchProvider,
     ResearchReply, SectionPlan, SectionSentence, UpstreamError,
@@ -28,6 +28,12 @@ impl Simulator {
 
 #[async_trait]
 impl ResearchProvider for Simulator {
+    fn check(&self, question: &str) -> Result<(), Error> {
+        let read = grammar::read(question);
+        read.map(drop)
+            .map_err(|wrong| Error::new(ErrorCode::InvalidParameter, wrong))
+    }
+
     async fn plan(
         &self,
         ctx: &CallContext,

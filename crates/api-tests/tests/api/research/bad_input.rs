@@ -166,6 +166,53 @@ async fn invalid_requests_name_their_parameter() {
     assert!(scene.finish().await.clean);
 }
 
+/// A script that the simulator cannot read refuses the request, in every format.
+#[tokio::test]
+async fn invalid_scripts_of_the_simulator_are_refused() {
+    let scene = Scene::start().await;
+    let script = "[[sim nonsense=1]] Who sails?";
+    let messages = json!([
+        {"role": "system", "content": "Be short. [[sim ignored here]]"},
+        {"role": "user", "content": [{"type": "text", "text": script}]},
+    ]);
+    let chat = json!({"model": "sim/research", "messages": messages});
+    for (path, body, param) in [
+        (RESEARCH, minimal(json!({"query": script})), "query"),
+        (
+            RESEARCH,
+            minimal(json!({"query": null, "messages": messages})),
+            "messages[1].content",
+        ),
+        (
+            "/v1/quote",
+            json!({"endpoint": RESEARCH, "request": minimal(json!({"query": script}))}),
+            "request.query",
+        ),
+        ("/v1/chat/completions", chat.clone(), "messages[1].content"),
+        (
+            "/v1/async/chat/completions",
+            json!({"request": chat}),
+            "request.messages[1].content",
+        ),
+        (
+            "/v1/responses",
+            json!({"model": "sim/research", "input": script}),
+            "input",
+        ),
+        (
+            "/v1/responses",
+            json!({"model": "sim/research", "input": messages}),
+            "input[1].content",
+        ),
+    ] {
+        let response = scene.post(path, &body).await;
+        assert_error(path, &response, "invalid_parameter", Some(param));
+        assert_eq!(response.status, 400);
+    }
+    scene.nothing_happened().await;
+    assert!(scene.finish().await.clean);
+}
+
 /// Limits are accepted on their inner side.
 #[tokio::test]
 async fn limits_are_inclusive() {

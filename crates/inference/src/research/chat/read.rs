@@ -67,7 +67,7 @@ pub(super) enum Usage {
 pub(super) fn members(members: &mut Members) -> Result<ChatRequest, Error> {
     let model = members.text("model")?.ok_or_else(|| read::missing("model"))?;
     let messages = members.take("messages").ok_or_else(missing_messages)?;
-    let messages = read::conversation("messages", messages, read::message)?;
+    let conversation = read::conversation("messages", messages, read::message)?;
     if members.number("n", 1, 128)?.is_some_and(|n| n > 1) {
         return Err(unsupported("n"));
     }
@@ -80,7 +80,7 @@ pub(super) fn members(members: &mut Members) -> Result<ChatRequest, Error> {
     let output_cap = output_cap(members)?;
     let stream = stream(members)?;
     Ok(ChatRequest {
-        request: read::settings(members, model, messages)?,
+        request: read::settings(members, model, conversation)?,
         stream,
         output_cap,
     })

@@ -6,7 +6,7 @@ use tollgate_types::{Error, ErrorCode};
 
 use super::super::chat::read::unsupported;
 use super::super::payload::ResponseSettings;
-use super::super::read::{self, Message, Request};
+use super::super::read::{self, Conversation, Message, Request};
 use crate::conversion::with_param_name;
 
 /// Parameters that research models do not support.
@@ -98,7 +98,7 @@ pub(super) fn named(error: Error, sites: Option<&str>) -> Error {
 /// whether it is streamed.
 fn request(members: &mut Members) -> Result<(Request, bool, bool), Error> {
     let model = members.text("model")?.ok_or_else(|| read::missing("model"))?;
-    let messages = input(members)?;
+    let conversation = input(members)?;
     if let Some(name) = UNSUPPORTED.iter().find(|name| members.has(name)) {
         return Err(unsupported(name));
     }
@@ -113,7 +113,7 @@ fn request(members: &mut Members) -> Result<(Request, bool, bool), Error> {
     let is_background = members.flag("background")?.unwrap_or(false);
     let is_streamed = stream(members)?;
     let calls = members.number("max_tool_calls", 1, u64::MAX)?;
-    let mut request = read::settings(members, model, messages)?;
+    let mut request = read::settings(members, model, conversation)?;
     if let Some(calls) = calls {
         limit_calls(&mut request, calls)?;
     }
@@ -150,9 +150,9 @@ fn limit_calls(request: &mut Request, calls: u64) -> Result<(), Error> {
     Ok(())
 }
 
-fn input(members: &mut Members) -> Result<Vec<Message>, Error> {
+fn input(members: &mut Members) -> Result<Conversation, Error> {
     match members.take("input") {
-        Some(Value::String(text)) => Ok(vec![read::question("input", text)?]),
+        Some(Value::String(text)) => read::question("input", text),
         Some(items) => read::conversation("input", items, item),
         None => {
             let message = "'input' is missing. Send the question, or a conversation that ends with it.";
