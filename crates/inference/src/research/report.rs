@@ -14,9 +14,11 @@ pub(super) fn source_id(number: u32) -> String {
     format!("s{number}")
 }
 
-/// Returns the number of a source with this id.
+/// Returns the number of a source with this id; `None` for another spelling of its number, such as
+/// `s01`.
 pub(super) fn source_number(id: &str) -> Option<u32> {
-    id.strip_prefix('s')?.parse().ok()
+    let number = id.strip_prefix('s')?.parse().ok()?;
+    (source_id(number) == id).then_some(number)
 }
 
 /// Returns the members of a source that are known before the report is written.

@@ -296,13 +296,11 @@ async fn sources_belong_to_their_account() {
     let path = format!("/v1/research/{id}/sources/{source}");
     let response = scene.client().get(&path, &other.secret).await;
     assert_error("other account", &response, "not_found", Some("source_id"));
+    for other in ["s999", "x", "s", "S1", "s0", "s01", "s+1", "s1%20", "s-1"] {
+        let path = format!("/v1/research/{id}/sources/{other}");
+        assert_error(&path, &scene.read(&path).await, "not_found", Some("source_id"));
+    }
     for (path, code, param) in [
-        (
-            format!("/v1/research/{id}/sources/s999"),
-            "not_found",
-            "source_id",
-        ),
-        (format!("/v1/research/{id}/sources/x"), "not_found", "source_id"),
         (
             format!("/v1/research/job_0/sources/{source}"),
             "not_found",
