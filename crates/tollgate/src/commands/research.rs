@@ -59,6 +59,9 @@ pub enum Format {
     Frames,
     /// DeepResearch Bench: JSON lines with prompt; only citations are checked.
     DeepResearchBench,
+    /// BrowseComp: CSV with the encrypted columns problem and answer, and the column canary.
+    #[value(name = "browsecomp")]
+    BrowseComp,
 }
 
 impl From<Format> for cases::Format {
@@ -68,6 +71,7 @@ impl From<Format> for cases::Format {
             Format::SimpleQa => Self::SimpleQa,
             Format::Frames => Self::Frames,
             Format::DeepResearchBench => Self::DeepResearchBench,
+            Format::BrowseComp => Self::BrowseComp,
         }
     }
 }
@@ -113,7 +117,7 @@ pub struct Eval {
         value_name = "FORMAT",
         value_enum,
         default_value = "shipped",
-        requires_ifs = [("simple-qa", "file"), ("frames", "file"), ("deep-research-bench", "file")]
+        requires_ifs = [("simple-qa", "file"), ("frames", "file"), ("deep-research-bench", "file"), ("browsecomp", "file")]
     )]
     pub format: Format,
     /// Id of the research model to evaluate.
@@ -152,18 +156,14 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs `tollgate research`.
-pub fn research(place: Place, command: Research, printer: &Printer) -> Result<Exit, Failure> {
-    match command {
-        Research::Eval(command) => eval(&command, printer),
 fn job_id(text: &str) -> Result<JobId, &'static str> {
     text.parse()
         .map_err(|_| "expected a job id: job_ and 32 hex digits; see `tollgate research list`")
 }
 
-    }
-}
-
+/// Runs `tollgate research`.
+pub fn research(place: Place, command: Research, printer: &Printer) -> Result<Exit, Failure> {
+    match command {
         Research::List { account, limit } => {
             let config = &start(place)?;
             let command = ListResearchJobs {
@@ -188,6 +188,10 @@ fn job_id(text: &str) -> Result<JobId, &'static str> {
             printer.answer(&sources, || tables::sources(&sources))?;
             Ok(Exit::Fine)
         }
+        Research::Eval(command) => eval(&command, printer),
+    }
+}
+
 fn eval(command: &Eval, printer: &Printer) -> Result<Exit, Failure> {
     let Some(key) = &command.key else {
         return Err(Failure::usage(

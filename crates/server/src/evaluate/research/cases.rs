@@ -1,6 +1,9 @@
 //! Test cases: a research request with the answers that its report should state.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 use super::super::cases::BadLine;
 use super::filters::Filters;
@@ -26,6 +29,9 @@ pub enum Format {
     /// DeepResearch Bench: JSON lines with `prompt`. Without answers, only the citations are
     /// checked.
     DeepResearchBench,
+    /// BrowseComp: CSV with the encrypted columns `problem` and `answer`, and the column `canary`,
+    /// from which their key is derived.
+    BrowseComp,
 }
 
 /// A research question with its expected answers.
@@ -58,8 +64,17 @@ pub fn read(text: &str, format: Format) -> Result<Vec<ResearchCase>, BadLine> {
             let prompt = prompt.ok_or("'prompt' must be the question, as text")?;
             case(line, None, query(prompt), Vec::new())
         }),
-        Format::SimpleQa => columns(text, b',', ["problem", "answer"]),
-        Format::Frames => columns(text, b'\t', ["Prompt", "Answer"]),
+        Format::SimpleQa => columns(text, b',', ["problem", "answer"], plain),
+        Format::Frames => columns(text, b'\t', ["Prompt", "Answer"], plain),
+        Format::BrowseComp => columns(
+            text,
+            b',',
+            ["problem", "answer", "canary"],
+            |[problem, answer, canary]| {
+                let problem = decrypted("problem", problem, canary)?;
+                Ok((problem, decrypted("answer", answer, canary)?))
+            },
+        ),
     }
 }
 
@@ -141,8 +156,14 @@ fn shipped_line(line: usize, text: &str) -> Result<ResearchCase, String> {
     case(line, group, body, answers)
 }
 
-/// Reads the columns of the question and of its answer from a file with a header row.
-fn columns(text: &str, delimiter: u8, names: [&str; 2]) -> Result<Vec<ResearchCase>, BadLine> {
+/// Reads columns from a file with a header row. `read` returns the question and its answer from
+/// their cells.
+fn columns<const N: usize>(
+    text: &str,
+    delimiter: u8,
+    names: [&str; N],
+    read: impl Fn([&str; N]) -> Result<(String, String), String>,
+) -> Result<Vec<ResearchCase>, BadLine> {
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter)
         .from_reader(text.as_bytes());
@@ -151,11 +172,10 @@ fn columns(text: &str, delimiter: u8, names: [&str; 2]) -> Result<Vec<ResearchCa
         .headers()
         .map_err(|error| bad(1, error.to_string()))?
         .clone();
-    let place = |name: &str| {
-        let place = header.iter().position(|column| column.trim() == name);
-        place.ok_or_else(|| bad(1, format!("the header has no column '{name}'")))
-    };
-    let [question, answer] = [place(names[0])?, place(names[1])?];
+    let places = names.map(|name| header.iter().position(|column| column.trim() == name));
+    if let Some((name, _)) = names.iter().zip(places).find(|(_, place)| place.is_none()) {
+        return Err(bad(1, format!("the header has no column '{name}'")));
+    }
     let mut cases = Vec::new();
     for row in reader.records() {
         let row = row.map_err(|error| {
@@ -164,15 +184,35 @@ fn columns(text: &str, delimiter: u8, names: [&str; 2]) -> Result<Vec<ResearchCa
         })?;
         let line = row.position().map_or(0, csv::Position::line);
         let line = usize::try_from(line).unwrap_or_default();
-        let cell = |place: usize, name: &str| {
-            let cell = row.get(place).map(str::trim).filter(|cell| !cell.is_empty());
-            cell.ok_or_else(|| bad(line, format!("the column '{name}' is empty")))
-        };
-        let answers = vec![cell(answer, names[1])?.to_owned()];
-        let body = query(cell(question, names[0])?);
-        cases.push(case(line, None, body, answers).map_err(|what| bad(line, what))?);
+        let cells = places.map(|place| row.get(place.unwrap_or_default()).unwrap_or_default().trim());
+        if let Some((name, _)) = names.iter().zip(cells).find(|(_, cell)| cell.is_empty()) {
+            return Err(bad(line, format!("the column '{name}' is empty")));
+        }
+        let read =
+            read(cells).and_then(|(question, answer)| case(line, None, query(&question), vec![answer]));
+        cases.push(read.map_err(|what| bad(line, what))?);
     }
     Ok(cases)
+}
+
+fn plain([question, answer]: [&str; 2]) -> Result<(String, String), String> {
+    Ok((question.to_owned(), answer.to_owned()))
+}
+
+/// Decrypts a cell of BrowseComp, which keeps questions and answers out of search indexes: base64
+/// of the text, combined by XOR with the repeated SHA-256 digest of the canary.
+fn decrypted(name: &str, cell: &str, canary: &str) -> Result<String, String> {
+    let invalid = || format!("the column '{name}' is not encrypted with the key of the column 'canary'");
+    let mut bytes = STANDARD.decode(cell).map_err(|_| invalid())?;
+    let key = Sha256::digest(canary);
+    for (byte, key) in bytes.iter_mut().zip(key.iter().cycle()) {
+        *byte ^= key;
+    }
+    let text = String::from_utf8(bytes).map_err(|_| invalid())?;
+    match text.trim() {
+        "" => Err(format!("the column '{name}' is empty")),
+        text => Ok(text.to_owned()),
+    }
 }
 
 fn query(text: &str) -> Map<String, Value> {

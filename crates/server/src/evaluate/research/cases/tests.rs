@@ -83,6 +83,36 @@ fn benchmarks_have_columns_or_prompts() {
     }
 }
 
+/// The row was made with Python's `hashlib` and `base64`.
+#[test]
+fn questions_of_browsecomp_are_decrypted() {
+    let (problem, answer) = (
+        "BG8Rz20fOf2QCCaCSgqJmQ3Ic8TPZrTJAGqZR0rYEGsgdB3CYloo4d0RKcwBGtvBX1iaMoso44oRMsUS\
+         WpYVZzFiCoxsUXr7iQtnjV1En5kTmmjE2yn+ig4=",
+        "HHULyWkfFvuTHTQ=",
+    );
+    let text = format!("problem,answer,problem_topic,canary\n{problem},{answer},Ferries,tollgate canary 1\n");
+    let cases = read(&text, Format::BrowseComp).unwrap();
+    assert_eq!(
+        (cases[0].line, cases[0].question(), &*cases[0].answers),
+        (
+            2,
+            "Which company carried 871,400 passengers in 2019 – not the number in its annual report?",
+            &["Orsel Lines".to_owned()][..],
+        )
+    );
+    for (wrong, column) in [
+        (text.replace("canary 1", "canary 2"), "'problem'"),
+        (text.replace(problem, "not base64"), "'problem'"),
+        (text.replace(answer, "AAA"), "'answer'"),
+        (text.replace("tollgate canary 1", ""), "'canary' is empty"),
+        ("problem,answer\nx,y\n".to_owned(), "no column 'canary'"),
+    ] {
+        let error = read(&wrong, Format::BrowseComp).unwrap_err();
+        assert!(error.what.contains(column), "{}", error.what);
+    }
+}
+
 #[test]
 fn the_shipped_questions_cover_facts_contradictions_and_filters() {
     let cases = shipped();
