@@ -4,6 +4,7 @@
 export const FAMILY_GUIDES: Record<string, readonly string[]> = {
   Text: ["formats", "responses", "embeddings", "quote", "policy", "matrix"],
   Decisions: ["typed-decisions", "calibrations", "decisions-quality"],
+  Research: ["research", "jobs"],
   Images: ["images", "templates", "jobs"],
   Videos: ["videos", "compose", "jobs"],
   Templates: ["templates", "gallery"],
@@ -34,13 +35,13 @@ const CALLER_GROUPS: readonly GuideGroup[] = [
     guides: ["formats", "responses", "embeddings", "typed-decisions", "calibrations", "decisions-quality", "matrix"],
   },
   { name: "Media", guides: ["images", "videos", "compose", "templates", "gallery", "audio"] },
-  { name: "Work in the background", guides: ["jobs", "files", "batches", "webhooks"] },
+  { name: "Work in the background", guides: ["jobs", "research", "files", "batches", "webhooks"] },
   { name: "Policy and console", guides: ["policy", "console"] },
 ];
 
 /** Guides for people who run the gateway. */
 const OPERATOR_GROUPS: readonly GuideGroup[] = [
-  { name: "Set up", guides: ["getting-started", "configuration", "providers", "policy"] },
+  { name: "Set up", guides: ["getting-started", "configuration", "providers", "research", "policy"] },
   { name: "Accounts and money", guides: ["admin", "console", "keys", "limits", "money", "credits", "plans", "payments", "alerts", "a-month"] },
   {
     name: "Run",
