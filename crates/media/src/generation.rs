@@ -8,50 +8,24 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
 use tollgate_accounts::{Caller, Vault};
 use tollgate_edge::RequestContext;
 use tollgate_jobs::webhooks::Webhooks;
-use tollgate_jobs::{Handler, JobOutcome, Jobs, Progress, Work, sealed};
-use tollgate_pipeline::generation::{SubmitFailure, classify_failure, public_media_error};
-use tollgate_pipeline::{CallRequest, Conclusion, MediaCall, Pipeline, Route, Routed};
-use tollgate_storage::{
-    AccountStore, Compat, Job, JobEnd, JobError, NewJob, NewJobEvent, StorageError, StorageErrorKind,
+use tollgate_jobs::{Handler, JobOutcome, Jobs, Work, sealed};
+use tollgate_pipeline::provider_job::{
+    self, Handle, OutputError, ProviderJob, RETRY_INTERVAL, StepResult, corrupt,
 };
+use tollgate_pipeline::{CallRequest, Conclusion, Pipeline, ReferencesMedia, Routed};
+use tollgate_storage::{AccountStore, Compat, Job, JobEnd, JobError, NewJob};
 use tollgate_types::usage::Outcome as Ending;
-use tollgate_types::{Clock, Error, ErrorCode, JobId, JobStatus, StepState, Unit, Usage};
-use tollgate_upstream::{Content, GenerationOutput, GenerationState, OutputItem, Submitted, UpstreamError};
+use tollgate_types::{Clock, Error, ErrorCode, JobId, JobStatus, Unit, Usage};
+use tollgate_upstream::{Content, GenerationOutput, JobCall, OutputItem, UpstreamError};
 
 use crate::compose::Recipes;
-use crate::job_payload::{Failure, Handle, JobPayload, Outcome, Part, StoredMedia};
+use crate::job_payload::{JobPayload, Outcome, Part, StoredMedia};
 use crate::jobs::unavailable;
 use crate::storage::MediaStorage;
 
-/// Maximum number of attempts of a step. A submission is attempted again only if the provider
-/// certainly did not execute it.
-const MAX_ATTEMPTS: u32 = 3;
-/// Maximum number of times that one submission is sent to a provider that supports idempotency
-/// keys.
-const MAX_SENDS: u32 = 3;
-/// Base delay before a retry, unless the provider requests another delay.
-const RETRY_INTERVAL: Duration = Duration::from_secs(5);
-/// Maximum delay before a retry.
-const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(30);
-/// Minimum delay before the first poll.
-const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum delay before the first poll.
-const MAX_FIRST_POLL_DELAY: Duration = Duration::from_secs(2);
-/// Maximum delay between two polls of a submission whose age is at most
-/// [`MediaGenerator::MAX_DURATION`].
-const MAX_POLL_INTERVAL: Duration = Duration::from_secs(30);
-/// Delay between two polls of an older submission.
-const LATE_POLL_INTERVAL: Duration = Duration::from_secs(300);
-/// Age of a submission after which the gateway stops polling and releases the hold.
-const ABANDON_AFTER: Duration = Duration::from_secs(24 * 3600);
-/// Minimum time for which one process polls a submission before the process abandons the
-/// submission. The age alone is not reliable, because the clock may have been wrong when the
-/// submission was recorded.
-const MIN_WATCHED: Duration = Duration::from_secs(3600);
 /// Maximum number of attempts to fetch and store one output.
 const MAX_FETCHES: u32 = 5;
 
@@ -83,7 +57,7 @@ pub(crate) trait MediaGenerator: Send + Sync + 'static {
     /// Generation parameters, as stored in the job payload.
     type Params: Serialize + DeserializeOwned + Clone + Send + Sync;
     /// Provider call built from the parameters.
-    type Call: MediaCall;
+    type Call: JobCall<Output = GenerationOutput> + ReferencesMedia;
     /// Job kind, such as `image.generation`.
     const KIND: &'static str;
     /// Timeout of the provider's response to a submission.
@@ -123,26 +97,6 @@ pub(crate) enum OutputContent {
     Whole(bytes::Bytes),
     /// Stream from the provider.
     Stream(tollgate_upstream::ContentStream),
-}
-
-/// Reason why an output could not be stored.
-#[derive(Debug)]
-pub(crate) enum OutputError {
-    /// Storage failed; the attempt is repeated.
-    Storage(StorageError),
-    /// The provider did not deliver the output; the attempt is repeated.
-    Missing(UpstreamError),
-    /// The output, or the stored video that it extends, is unusable. The step fails without another
-    /// attempt.
-    Wrong(String),
-}
-
-/// Result of an attempt to finish a step.
-pub(crate) enum StepResult {
-    Done(Part),
-    Failed(Error, Ending),
-    Cancelled,
-    Later(Duration),
 }
 
 impl Part {
@@ -225,21 +179,6 @@ impl MediaJobs {
     }
 }
 
-impl From<Failure> for StepResult {
-    fn from(failure: Failure) -> Self {
-        match failure.error() {
-            Some(error) => StepResult::Failed(error, failure.ending),
-            None => StepResult::Cancelled,
-        }
-    }
-}
-
-impl Failure {
-    fn of(error: &UpstreamError) -> Self {
-        Self::new(&public_media_error(error), ending(error))
-    }
-}
-
 impl<C: MediaGenerator> GenerationHandler<C> {
     pub(crate) fn new(media_jobs: Arc<MediaJobs>, generator: C) -> Self {
         Self {
@@ -255,379 +194,13 @@ impl<C: MediaGenerator> GenerationHandler<C> {
         payload: &JobPayload<C::Params>,
         number: u32,
         count: u32,
-    ) -> tollgate_storage::Result<StepResult> {
-        let job = work.job().clone();
-        let Some(step) = work.step(number) else {
-            return self.submit(work, payload, number, count).await;
+    ) -> tollgate_storage::Result<StepResult<Part>> {
+        let media_step = MediaStep {
+            handler: self,
+            payload,
+            count,
         };
-        match step.state {
-            StepState::Done => {
-                let part = sealed::open(&self.media_jobs.vault, &job, &step.outcome);
-                Ok(StepResult::Done(part.map_err(|error| corrupt(&error))?))
-            }
-            StepState::Failed | StepState::Unknown if !step.outcome.is_empty() => {
-                let failure: Failure = sealed::open(&self.media_jobs.vault, &job, &step.outcome)
-                    .map_err(|error| corrupt(&error))?;
-                Ok(failure.into())
-            }
-            StepState::Failed if step.attempt < MAX_ATTEMPTS => {
-                self.submit(work, payload, number, count).await
-            }
-            StepState::Failed | StepState::Unknown => Ok(StepResult::Failed(interrupted(), Ending::Crashed)),
-            StepState::Submitted => {
-                let handle = sealed::open(&self.media_jobs.vault, &job, &step.handle);
-                let handle = handle.map_err(|error| corrupt(&error))?;
-                self.poll(work, payload, number, handle, MIN_POLL_INTERVAL).await
-            }
-            StepState::Intended => {
-                let handle: Handle = sealed::open(&self.media_jobs.vault, &job, &step.handle)
-                    .map_err(|error| corrupt(&error))?;
-                if self
-                    .media_jobs
-                    .pipeline
-                    .is_idempotent::<C::Call>(&handle.provider)
-                {
-                    return self
-                        .send_again(work, payload, number, count, &handle.provider)
-                        .await;
-                }
-                let failure = Failure::new(&interrupted(), Ending::Crashed);
-                self.fail_step(work, number, StepState::Unknown, failure).await
-            }
-        }
-    }
-
-    /// Records a failed submission and its reason. No worker sends the submission again, and the
-    /// caller always receives the same error.
-    async fn fail_step(
-        &self,
-        work: &Work,
-        number: u32,
-        state: StepState,
-        failure: Failure,
-    ) -> tollgate_storage::Result<StepResult> {
-        let sealed = self.sealed(work.job(), &failure)?;
-        work.record_outcome(number, state, sealed).await?;
-        Ok(failure.into())
-    }
-
-    /// Returns the route and the call. If either is not available, the error is the result of the
-    /// step.
-    async fn ready(
-        &self,
-        job: &Job,
-        payload: &JobPayload<C::Params>,
-        count: u32,
-    ) -> Result<(Routed, C::Call), StepResult> {
-        self.routed(job, payload, count)
-            .await
-            .map_err(|error| match is_passing(&error) {
-                true => StepResult::Later(RETRY_INTERVAL),
-                false => StepResult::Failed(error, Ending::UpstreamError),
-            })
-    }
-
-    async fn routed(
-        &self,
-        job: &Job,
-        payload: &JobPayload<C::Params>,
-        count: u32,
-    ) -> Result<(Routed, C::Call), Error> {
-        let media_jobs = &*self.media_jobs;
-        let caller = media_jobs.caller(job, payload.head.key_mode()).await?;
-        let mut routed = media_jobs
-            .pipeline
-            .route(&caller, payload.head.model.as_deref().unwrap_or(&job.model))?;
-        let call = self.generator.call(media_jobs, job, payload, count).await?;
-        routed.retain_media_providers(&call)?;
-        Ok((routed, call))
-    }
-
-    async fn submit(
-        &self,
-        work: &Work,
-        payload: &JobPayload<C::Params>,
-        number: u32,
-        count: u32,
-    ) -> tollgate_storage::Result<StepResult> {
-        if work.cancelled().is_cancelled() {
-            return Ok(StepResult::Cancelled);
-        }
-        work.resume_work().await?;
-        let job = work.job().clone();
-        let (routed, call) = match self.ready(&job, payload, count).await {
-            Ok(ready) => ready,
-            Err(step_result) => return Ok(step_result),
-        };
-        let attempt = work.step(number).map_or(0, |step| step.attempt) + 1;
-        let Some(route) = routed.candidate(attempt) else {
-            return Ok(StepResult::Later(RETRY_INTERVAL));
-        };
-        let intent = self.sealed(&job, &self.handle(route, Vec::new()))?;
-        let key = match route.provider.is_simulated() {
-            // The simulator generates in this process, so the job's working time continues.
-            true => work.intend(number, intent).await?,
-            false => work.intend_and_pause(number, intent).await?,
-        };
-        report_progress(work, "submitting", None).await?;
-        self.send(work, payload, number, route, &call, &key).await
-    }
-
-    /// Repeats a submission that may have been sent. The provider supports idempotency keys, so it
-    /// executes the submission only once.
-    async fn send_again(
-        &self,
-        work: &Work,
-        payload: &JobPayload<C::Params>,
-        number: u32,
-        count: u32,
-        provider: &str,
-    ) -> tollgate_storage::Result<StepResult> {
-        let job = work.job().clone();
-        let (routed, call) = match self.ready(&job, payload, count).await {
-            Ok(ready) => ready,
-            Err(step_result) => return Ok(step_result),
-        };
-        let Some(route) = routed.candidate_at(provider) else {
-            let failure = Failure::new(&interrupted(), Ending::Crashed);
-            return self.fail_step(work, number, StepState::Unknown, failure).await;
-        };
-        if !route.provider.is_simulated() {
-            work.pause_work().await?;
-        }
-        let key = work.key(number);
-        self.send(work, payload, number, route, &call, &key).await
-    }
-
-    async fn send(
-        &self,
-        work: &Work,
-        payload: &JobPayload<C::Params>,
-        number: u32,
-        route: &Route,
-        call: &C::Call,
-        key: &str,
-    ) -> tollgate_storage::Result<StepResult> {
-        let job = work.job().clone();
-        let pipeline = &self.media_jobs.pipeline;
-        let provider = &*route.candidate.provider;
-        let mut sends = 1;
-        let error = loop {
-            let error = match pipeline.submit(&job, route, call, key, C::SUBMIT_TIMEOUT).await {
-                Ok(Submitted::Completed(generated)) => {
-                    let handle = self.handle(route, Vec::new());
-                    return self.store(work, payload, number, &handle, generated).await;
-                }
-                Ok(Submitted::Accepted { handle, poll_after }) => {
-                    let handle = self.handle(route, handle);
-                    work.submitted(number, self.sealed(&job, &handle)?).await?;
-                    return self.poll(work, payload, number, handle, poll_after).await;
-                }
-                Err(error) => error,
-            };
-            let may_send = classify_failure(&error) == SubmitFailure::Unknown
-                && pipeline.is_idempotent::<C::Call>(provider);
-            if !may_send || sends == MAX_SENDS {
-                break error;
-            }
-            tokio::time::sleep(RETRY_INTERVAL * sends).await;
-            sends += 1;
-        };
-        let attempt = work.step(number).map_or(MAX_ATTEMPTS, |step| step.attempt);
-        match classify_failure(&error) {
-            SubmitFailure::Retryable if attempt < MAX_ATTEMPTS => {
-                work.record_outcome(number, StepState::Failed, Vec::new()).await?;
-                let pause = error.retry_after.unwrap_or(RETRY_INTERVAL * attempt);
-                Ok(StepResult::Later(pause.min(MAX_RETRY_INTERVAL)))
-            }
-            SubmitFailure::Retryable | SubmitFailure::Final => {
-                self.fail_step(work, number, StepState::Failed, Failure::of(&error))
-                    .await
-            }
-            SubmitFailure::Unknown => {
-                self.fail_step(work, number, StepState::Unknown, Failure::of(&error))
-                    .await
-            }
-        }
-    }
-
-    /// Polls the provider until the submission ends. A cancellation is forwarded once. Outputs that
-    /// are generated nevertheless are stored.
-    async fn poll(
-        &self,
-        work: &Work,
-        payload: &JobPayload<C::Params>,
-        number: u32,
-        handle: Handle,
-        first: Duration,
-    ) -> tollgate_storage::Result<StepResult> {
-        work.pause_work().await?;
-        let job = work.job().clone();
-        let pipeline = &self.media_jobs.pipeline;
-        let (provider, provider_handle) = (handle.provider.clone(), handle.handle.clone());
-        let mut wait = first.clamp(MIN_POLL_INTERVAL, MAX_FIRST_POLL_DELAY);
-        let mut is_withdrawn = false;
-        let mut last = String::new();
-        // The reported progress never decreases: a workflow has several steps, and some polls
-        // return no progress.
-        let mut max_percent = None;
-        // From here on, the age is measured by the monotonic clock, so that a change of the wall
-        // clock does not affect it.
-        let clock = &self.media_jobs.clock;
-        let age_at_start = clock.now().since(handle.submitted_at);
-        let start = clock.monotonic_micros();
-        loop {
-            let cancelled = work.cancelled().clone();
-            let is_cancelled = tokio::select! {
-                () = tokio::time::sleep(wait) => false,
-                () = cancelled.cancelled(), if !is_withdrawn => true,
-            };
-            if is_cancelled {
-                is_withdrawn = true;
-                if let Err(error) = pipeline
-                    .cancel_generation::<C::Call>(&job, &provider, &provider_handle)
-                    .await
-                {
-                    tracing::warn!(job.id = %job.terms.id, %provider, %error, "cannot cancel the submission");
-                }
-            }
-            let watched = Duration::from_micros(clock.monotonic_micros().saturating_sub(start));
-            let age = age_at_start + watched;
-            let is_late = age > C::MAX_DURATION && watched > LATE_POLL_INTERVAL;
-            let is_abandoned = age > ABANDON_AFTER && watched > MIN_WATCHED;
-            let (phase, percent) = match pipeline
-                .poll_generation::<C::Call>(&job, &provider, &provider_handle)
-                .await
-            {
-                Ok(GenerationState::Completed(generated)) => {
-                    let stored = self.store(work, payload, number, &handle, generated).await;
-                    if stored.is_err() && is_abandoned {
-                        let failure = Failure::new(&not_stored(), Ending::Crashed);
-                        return self.fail_step(work, number, StepState::Unknown, failure).await;
-                    }
-                    return stored;
-                }
-                Ok(GenerationState::Blocked) => return self.withheld(work, number, handle.target()).await,
-                Ok(GenerationState::Failed(error)) => {
-                    tracing::warn!(job.id = %job.terms.id, %provider, %error, "provider failed to generate the output");
-                    let failure = Failure::of(&error);
-                    return self.fail_step(work, number, StepState::Failed, failure).await;
-                }
-                Ok(GenerationState::Cancelled) => {
-                    let failure = Failure::cancelled();
-                    return self.fail_step(work, number, StepState::Failed, failure).await;
-                }
-                // A provider may no longer know a cancelled submission.
-                Ok(GenerationState::Lost) if is_withdrawn => {
-                    let failure = Failure::cancelled();
-                    return self.fail_step(work, number, StepState::Unknown, failure).await;
-                }
-                Ok(GenerationState::Lost) => {
-                    tracing::warn!(job.id = %job.terms.id, %provider, "provider has lost the submission");
-                    let failure = Failure::new(&lost_by_provider(), Ending::UpstreamError);
-                    return self.fail_step(work, number, StepState::Unknown, failure).await;
-                }
-                Ok(_) | Err(_) if is_late => ("unknown".to_owned(), None),
-                Ok(GenerationState::Waiting { ahead: Some(ahead) }) => {
-                    (format!("queued_upstream/{ahead}"), None)
-                }
-                Ok(GenerationState::Waiting { ahead: None }) => ("queued_upstream".to_owned(), None),
-                Ok(GenerationState::Running { percent }) => {
-                    max_percent = max_percent.max(percent.map(|percent| percent.min(99)));
-                    ("running".to_owned(), max_percent)
-                }
-                Err(error) => {
-                    tracing::warn!(job.id = %job.terms.id, %provider, %error, "cannot poll the provider");
-                    (last.split(' ').next().unwrap_or("running").to_owned(), None)
-                }
-            };
-            if is_abandoned {
-                tracing::error!(
-                    job.id = %job.terms.id, %provider, hours = age.as_secs() / 3600,
-                    "abandoned a submission that the provider has not ended"
-                );
-                let failure = Failure::new(&lost_by_provider(), Ending::Timeout);
-                return self.fail_step(work, number, StepState::Unknown, failure).await;
-            }
-            let now = format!("{phase} {percent:?}");
-            if now != last {
-                last = now;
-                report_progress(work, &phase, percent).await?;
-            }
-            wait = if is_late {
-                LATE_POLL_INTERVAL
-            } else {
-                (wait * 3 / 2).min(MAX_POLL_INTERVAL)
-            };
-        }
-    }
-
-    /// Stores the outputs and then records the step as done.
-    async fn store(
-        &self,
-        work: &Work,
-        payload: &JobPayload<C::Params>,
-        number: u32,
-        handle: &Handle,
-        generated: GenerationOutput,
-    ) -> tollgate_storage::Result<StepResult> {
-        let job = work.job().clone();
-        let is_intended = work
-            .step(number)
-            .is_some_and(|step| step.state == StepState::Intended);
-        work.resume_work().await?;
-        report_progress(work, "fetching", None).await?;
-        let first_at = self.media_jobs.clock.now();
-        let mut items = Vec::with_capacity(generated.items.len());
-        for item in generated.items {
-            match self.item(&job, payload, &handle.provider, item).await {
-                Ok(stored) => items.push(stored),
-                // Outputs that the response to a submission contained cannot be fetched again.
-                Err(OutputError::Storage(error)) if is_intended => {
-                    tracing::error!(job.id = %job.terms.id, %error, "cannot store a generated output");
-                    let failure = Failure::new(&not_stored(), Ending::Crashed);
-                    return self.fail_step(work, number, StepState::Unknown, failure).await;
-                }
-                Err(OutputError::Storage(error)) => return Err(error),
-                Err(OutputError::Missing(error)) => {
-                    let failure = Failure::of(&error);
-                    return self.fail_step(work, number, StepState::Unknown, failure).await;
-                }
-                Err(OutputError::Wrong(why)) => {
-                    tracing::warn!(job.id = %job.terms.id, provider = %handle.provider, why, "provider output does not match the request");
-                    let failure = Failure::new(&wrong_output(), Ending::UpstreamError);
-                    return self.fail_step(work, number, StepState::Failed, failure).await;
-                }
-            }
-        }
-        let part = Part {
-            target: handle.target(),
-            is_blocked: false,
-            items,
-            reported: generated.usage,
-            first_at,
-        };
-        work.record_outcome(number, StepState::Done, self.sealed(&job, &part)?)
-            .await?;
-        Ok(StepResult::Done(part))
-    }
-
-    async fn withheld(
-        &self,
-        work: &Work,
-        number: u32,
-        target: String,
-    ) -> tollgate_storage::Result<StepResult> {
-        let part = Part {
-            target,
-            items: Vec::new(),
-            reported: None,
-            is_blocked: true,
-            first_at: self.media_jobs.clock.now(),
-        };
-        let sealed = self.sealed(work.job(), &part)?;
-        work.record_outcome(number, StepState::Done, sealed).await?;
-        Ok(StepResult::Done(part))
+        provider_job::execute(&media_step, work, number).await
     }
 
     /// Fetches and stores one output, in at most [`MAX_FETCHES`] attempts, because the gateway has
@@ -679,15 +252,6 @@ impl<C: MediaGenerator> GenerationHandler<C> {
                 let fetched = pipeline.fetch_public_output(url).await?;
                 Ok(OutputContent::Whole(fetched))
             }
-        }
-    }
-
-    fn handle(&self, route: &Route, handle: Vec<u8>) -> Handle {
-        Handle {
-            provider: route.candidate.provider.to_string(),
-            upstream_model: route.candidate.upstream_model.to_string(),
-            handle,
-            submitted_at: self.media_jobs.clock.now(),
         }
     }
 
@@ -786,6 +350,68 @@ impl<C: MediaGenerator> GenerationHandler<C> {
     }
 }
 
+/// One submission of a generation job, which requests `count` outputs.
+struct MediaStep<'a, C: MediaGenerator> {
+    handler: &'a GenerationHandler<C>,
+    payload: &'a JobPayload<C::Params>,
+    count: u32,
+}
+
+#[async_trait]
+impl<C: MediaGenerator> ProviderJob for MediaStep<'_, C> {
+    type Call = C::Call;
+    type Outcome = Part;
+    const SUBMIT_TIMEOUT: Duration = C::SUBMIT_TIMEOUT;
+    const MAX_DURATION: Duration = C::MAX_DURATION;
+    const INPUT_PARAM: &'static str = "prompt";
+
+    fn pipeline(&self) -> &Pipeline {
+        &self.handler.media_jobs.pipeline
+    }
+
+    fn vault(&self) -> &Vault {
+        &self.handler.media_jobs.vault
+    }
+
+    async fn routed(&self, job: &Job) -> Result<(Routed, C::Call), Error> {
+        let media_jobs = &*self.handler.media_jobs;
+        let head = &self.payload.head;
+        let caller = media_jobs.caller(job, head.key_mode()).await?;
+        let model = head.model.as_deref().unwrap_or(&job.model);
+        let mut routed = media_jobs.pipeline.route(&caller, model)?;
+        let generator = &self.handler.generator;
+        let call = generator.call(media_jobs, job, self.payload, self.count).await?;
+        routed.retain_job_providers(&call)?;
+        Ok((routed, call))
+    }
+
+    async fn store(&self, job: &Job, handle: &Handle, output: GenerationOutput) -> Result<Part, OutputError> {
+        let first_at = self.handler.media_jobs.clock.now();
+        let mut items = Vec::with_capacity(output.items.len());
+        for item in output.items {
+            let stored = self.handler.item(job, self.payload, &handle.provider, item);
+            items.push(stored.await?);
+        }
+        Ok(Part {
+            target: handle.target(),
+            is_blocked: false,
+            items,
+            reported: output.usage,
+            first_at,
+        })
+    }
+
+    fn withheld(&self, handle: &Handle) -> Part {
+        Part {
+            target: handle.target(),
+            items: Vec::new(),
+            reported: None,
+            is_blocked: true,
+            first_at: self.handler.media_jobs.clock.now(),
+        }
+    }
+}
+
 #[async_trait]
 impl<C: MediaGenerator> Handler for GenerationHandler<C> {
     fn kind(&self) -> &'static str {
@@ -835,66 +461,8 @@ impl<C: MediaGenerator> Handler for GenerationHandler<C> {
     }
 }
 
-/// Records the progress of a job and emits a `job.progress` event. `phase` may contain a queue
-/// position, as in `queued_upstream/3`.
-pub(crate) async fn report_progress(
-    work: &Work,
-    phase: &str,
-    percent: Option<u8>,
-) -> tollgate_storage::Result<()> {
-    let (word, position) = phase.split_once('/').unwrap_or((phase, ""));
-    let body = json!({"phase": word, "progress": percent, "queue_position": position.parse::<u32>().ok()});
-    work.report_progress(Progress {
-        phase: Some(Arc::from(phase)),
-        percent,
-        events: vec![NewJobEvent {
-            kind: Arc::from("job.progress"),
-            body: body.to_string().into_bytes(),
-        }],
-    })
-    .await
-}
-
-fn ending(error: &UpstreamError) -> Ending {
-    match (error.kind, error.cause) {
-        (tollgate_upstream::UpstreamErrorKind::ContentBlocked, _) => Ending::BlockedInput,
-        (_, tollgate_upstream::UpstreamCause::Timeout) => Ending::Timeout,
-        _ => Ending::UpstreamError,
-    }
-}
-
-pub(crate) fn is_passing(error: &Error) -> bool {
-    matches!(error.code, ErrorCode::Overloaded | ErrorCode::ModelUnavailable)
-}
-
 pub(crate) fn blocked() -> Error {
     let message =
         "The content policy blocked the output. The request was charged. Change the prompt and try again.";
     Error::new(ErrorCode::OutputBlocked, message)
-}
-
-pub(crate) fn interrupted() -> Error {
-    let message =
-        "The gateway stopped while it waited for the model. The request was not charged. Send it again.";
-    Error::new(ErrorCode::InternalError, message)
-}
-
-fn not_stored() -> Error {
-    let message = "The output could not be stored. It was not charged. Send the request again later.";
-    Error::new(ErrorCode::InternalError, message)
-}
-
-fn lost_by_provider() -> Error {
-    let message = "The provider did not complete the job. It was not charged. Send the request again.";
-    Error::new(ErrorCode::UpstreamError, message)
-}
-
-fn wrong_output() -> Error {
-    let message =
-        "The output of the model does not match the request. It was not charged. Send the request again.";
-    Error::new(ErrorCode::UpstreamError, message)
-}
-
-pub(crate) fn corrupt(error: &Error) -> StorageError {
-    StorageError::new(StorageErrorKind::Corrupt, error.to_string())
 }

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tollgate_storage::KeyMode;
-use tollgate_types::usage::Outcome as Ending;
-use tollgate_types::{Error, ErrorCode, MediaId, Prices, Timestamp, Usage};
+use tollgate_types::{MediaId, Prices, Timestamp, Usage};
 
 /// Payload of a generation job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -85,80 +84,6 @@ pub(crate) struct Part {
     /// Whether the provider generated the output but blocked it.
     pub(crate) is_blocked: bool,
     pub(crate) first_at: Timestamp,
-}
-
-/// Outcome of a submission that failed or was cancelled.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Failure {
-    pub(crate) ending: Ending,
-    /// Error for the caller; `None` if the submission was cancelled.
-    #[serde(rename = "told")]
-    caller_error: Option<CallerError>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct CallerError {
-    code: String,
-    message: String,
-    param: Option<String>,
-}
-
-/// Reference to a submission at a provider.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Handle {
-    pub(crate) provider: String,
-    /// Name of the model at the provider; empty in handles of older versions.
-    #[serde(default)]
-    pub(crate) upstream_model: String,
-    /// Handle that the provider returned; empty until the provider has accepted the submission.
-    pub(crate) handle: Vec<u8>,
-    pub(crate) submitted_at: Timestamp,
-}
-
-impl Handle {
-    /// Returns the provider target of the submission, as `provider/model`.
-    pub(crate) fn target(&self) -> String {
-        match &*self.upstream_model {
-            "" => self.provider.clone(),
-            model => format!("{}/{model}", self.provider),
-        }
-    }
-}
-
-impl Failure {
-    /// Returns a failure with the error for the caller.
-    pub(crate) fn new(error: &Error, ending: Ending) -> Self {
-        Self {
-            ending,
-            caller_error: Some(CallerError {
-                code: error.code.as_str().to_owned(),
-                message: error.message.clone(),
-                param: error.param.clone(),
-            }),
-        }
-    }
-
-    /// Returns the failure of a cancelled submission.
-    pub(crate) fn cancelled() -> Self {
-        Self {
-            ending: Ending::Cancelled,
-            caller_error: None,
-        }
-    }
-
-    /// Returns the error for the caller; `None` if the submission was cancelled.
-    pub(crate) fn error(&self) -> Option<Error> {
-        let caller_error = self.caller_error.as_ref()?;
-        let code = ErrorCode::ALL
-            .iter()
-            .find(|code| code.as_str() == caller_error.code);
-        let mut error = Error::new(
-            code.copied().unwrap_or(ErrorCode::InternalError),
-            &*caller_error.message,
-        );
-        error.param.clone_from(&caller_error.param);
-        Some(error)
-    }
 }
 
 impl Head {

@@ -1,5 +1,5 @@
-//! Image and video generation: jobs submit a call to a provider and poll its state. The job's hold
-//! pays for these requests.
+//! Calls that a provider executes as jobs, such as image and video generation: the gateway submits
+//! the call and polls its state. The hold of the gateway's own job pays for these requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use tollgate_storage::{Job, Settlement, UsagePart};
 use tollgate_types::usage::Outcome;
 use tollgate_types::{Credits, Error, ErrorCode, Prices, Timestamp, Usage};
 use tollgate_upstream::{
-    ContentStream, FetchRequest, GenerationState, ImageCall, MediaKind, MediaProvider, Provider, Submitted,
-    UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
+    ContentStream, FetchRequest, GenerationState, ImageCall, JobCall, JobProvider, MediaKind, Provider,
+    Submitted, UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
 };
 
 use crate::Pipeline;
@@ -25,57 +25,21 @@ use crate::route::{Route, Routed};
 /// to a media provider.
 const POLL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A call that a media provider executes as a job.
-pub trait MediaCall: ReferencesMedia + Clone + 'static {
-    /// Returns the provider's port for this kind of call; `None` if the provider does not support
-    /// it.
-    fn media_provider(provider: &dyn Provider) -> Option<&dyn MediaProvider<Self>>;
-
-    /// Returns the same call with the provider's name of the model.
-    fn at(&self, upstream_model: Arc<str>) -> Self;
-}
-
 impl ReferencesMedia for ImageCall {}
 
-impl MediaCall for ImageCall {
-    fn media_provider(provider: &dyn Provider) -> Option<&dyn MediaProvider<Self>> {
-        provider.images()
-    }
-
-    fn at(&self, upstream_model: Arc<str>) -> Self {
-        Self {
-            upstream_model,
-            ..self.clone()
-        }
-    }
-}
-
 impl ReferencesMedia for VideoCall {}
-
-impl MediaCall for VideoCall {
-    fn media_provider(provider: &dyn Provider) -> Option<&dyn MediaProvider<Self>> {
-        provider.videos()
-    }
-
-    fn at(&self, upstream_model: Arc<str>) -> Self {
-        Self {
-            upstream_model,
-            ..self.clone()
-        }
-    }
-}
 
 impl Routed {
     /// Retains the candidates that accept the call. If there are none, returns the first
     /// candidate's error, or `unsupported_endpoint`.
-    pub fn retain_media_providers<C: MediaCall>(&mut self, call: &C) -> Result<(), Error> {
+    pub fn retain_job_providers<C: JobCall>(&mut self, call: &C) -> Result<(), Error> {
         let mut refusal = None;
         let mut retained = Vec::with_capacity(self.routes.len());
         for route in &self.routes {
-            let Some(media_provider) = C::media_provider(&*route.provider) else {
+            let Some(job_provider) = C::provider(&*route.provider) else {
                 continue;
             };
-            match media_provider.check(&call.at(route.candidate.upstream_model.clone())) {
+            match job_provider.check(&call.at(route.candidate.upstream_model.clone())) {
                 Ok(()) => retained.push(route.clone()),
                 Err(error) => {
                     refusal.get_or_insert(error);
@@ -104,10 +68,10 @@ impl Routed {
 
     /// Returns the maximum number of outputs per submission that all candidates support; at least
     /// 1.
-    pub fn max_outputs<C: MediaCall>(&self) -> u32 {
+    pub fn max_outputs<C: JobCall>(&self) -> u32 {
         let max = |route: &Route| {
-            let media_provider = C::media_provider(&*route.provider)?;
-            Some(media_provider.max_outputs(&route.candidate.upstream_model))
+            let job_provider = C::provider(&*route.provider)?;
+            Some(job_provider.max_outputs(&route.candidate.upstream_model))
         };
         self.routes.iter().filter_map(max).min().unwrap_or(1).max(1)
     }
@@ -173,21 +137,21 @@ pub struct Conclusion {
 impl Pipeline {
     /// Submits a call to a candidate. `max_wait` is the timeout of the response. `key` makes a
     /// repeated submission idempotent if the provider supports idempotency keys.
-    pub async fn submit<C: MediaCall>(
+    pub async fn submit<C: JobCall>(
         &self,
         job: &Job,
         route: &Route,
         call: &C,
         key: &str,
         max_wait: Duration,
-    ) -> Result<Submitted, UpstreamError> {
-        let Some(media_provider) = C::media_provider(&*route.provider) else {
+    ) -> Result<Submitted<C::Output>, UpstreamError> {
+        let Some(job_provider) = C::provider(&*route.provider) else {
             return Err(UpstreamError::connect(
                 "the provider does not support this kind of media",
             ));
         };
         let call = call.at(route.candidate.upstream_model.clone());
-        let submitted = media_provider
+        let submitted = job_provider
             .submit(&job_context(job, max_wait, POLL_TIMEOUT), &call, key)
             .await;
         match &submitted {
@@ -202,43 +166,43 @@ impl Pipeline {
     }
 
     /// Requests the state of the submission with the provider's `handle`.
-    pub async fn poll_generation<C: MediaCall>(
+    pub async fn poll_generation<C: JobCall>(
         &self,
         job: &Job,
         provider: &str,
         handle: &[u8],
-    ) -> Result<GenerationState, UpstreamError> {
+    ) -> Result<GenerationState<C::Output>, UpstreamError> {
         let provider = self.configured_provider(provider)?;
-        let media_provider = C::media_provider(&*provider).ok_or_else(no_longer_supported)?;
-        media_provider
+        let job_provider = C::provider(&*provider).ok_or_else(no_longer_supported)?;
+        job_provider
             .poll(&job_context(job, POLL_TIMEOUT, POLL_TIMEOUT), handle)
             .await
     }
 
     /// Cancels a submission at its provider.
-    pub async fn cancel_generation<C: MediaCall>(
+    pub async fn cancel_generation<C: JobCall>(
         &self,
         job: &Job,
         provider: &str,
         handle: &[u8],
     ) -> Result<(), UpstreamError> {
         let provider = self.configured_provider(provider)?;
-        let media_provider = C::media_provider(&*provider).ok_or_else(no_longer_supported)?;
-        media_provider
+        let job_provider = C::provider(&*provider).ok_or_else(no_longer_supported)?;
+        job_provider
             .cancel(&job_context(job, POLL_TIMEOUT, POLL_TIMEOUT), handle)
             .await
     }
 
     /// Downloads an output that the provider stores.
-    pub async fn fetch_output<C: MediaCall>(
+    pub async fn fetch_output<C: JobCall>(
         &self,
         job: &Job,
         provider: &str,
         output_id: &str,
     ) -> Result<ContentStream, UpstreamError> {
         let provider = self.configured_provider(provider)?;
-        let media_provider = C::media_provider(&*provider).ok_or_else(no_longer_supported)?;
-        media_provider
+        let job_provider = C::provider(&*provider).ok_or_else(no_longer_supported)?;
+        job_provider
             .fetch(&job_context(job, POLL_TIMEOUT, POLL_TIMEOUT), output_id)
             .await
     }
@@ -260,10 +224,9 @@ impl Pipeline {
     }
 
     /// Whether the provider executes a submission only once if it is sent again with the same key.
-    pub fn is_idempotent<C: MediaCall>(&self, provider: &str) -> bool {
+    pub fn is_idempotent<C: JobCall>(&self, provider: &str) -> bool {
         let provider = self.providers.get(provider);
-        provider
-            .is_some_and(|provider| C::media_provider(&*provider).is_some_and(MediaProvider::is_idempotent))
+        provider.is_some_and(|provider| C::provider(&*provider).is_some_and(JobProvider::is_idempotent))
     }
 
     /// Returns the settlement of a job's hold: the charge for the usage at `prices`.

@@ -1,5 +1,5 @@
-//! Generation of images and videos by an upstream. Some upstreams return the output, others a
-//! handle to poll; one port serves both.
+//! Calls that an upstream may execute as a job: generation of images and videos, and research
+//! reports. Some upstreams return the output, others a handle to poll; one port serves both.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,6 +12,21 @@ use tollgate_types::{Error, Usage};
 
 use crate::context::CallContext;
 use crate::error::UpstreamError;
+use crate::provider::Provider;
+
+/// A call that an upstream may execute as a job.
+pub trait JobCall: Clone + Send + Sync + 'static {
+    /// Output of the complete job.
+    type Output: Send;
+
+    /// Returns the provider's port for this kind of call; `None` if the provider does not support
+    /// it.
+    fn provider(provider: &dyn Provider) -> Option<&dyn JobProvider<Self>>;
+
+    /// Returns the same call with the provider's name of the model.
+    #[must_use]
+    fn at(&self, upstream_model: Arc<str>) -> Self;
+}
 
 /// An image, video or recording used as input of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,9 +55,9 @@ impl Size {
 
 /// Result of a submission.
 #[derive(Debug)]
-pub enum Submitted {
+pub enum Submitted<O = GenerationOutput> {
     /// The output is complete.
-    Completed(GenerationOutput),
+    Completed(O),
     /// The output will be generated.
     Accepted {
         /// The adapter's handle for polling. It contains no secrets.
@@ -54,7 +69,7 @@ pub enum Submitted {
 
 /// State of a submission.
 #[derive(Debug)]
-pub enum GenerationState {
+pub enum GenerationState<O = GenerationOutput> {
     /// Generation has not started.
     Waiting {
         /// Number of jobs ahead in the queue, if reported.
@@ -66,7 +81,7 @@ pub enum GenerationState {
         percent: Option<u8>,
     },
     /// The output is complete.
-    Completed(GenerationOutput),
+    Completed(O),
     /// The output was generated but is withheld by the upstream's safety check.
     Blocked,
     /// Generation failed and will not be retried by the upstream.
@@ -101,7 +116,7 @@ pub struct OutputItem {
 pub enum Content {
     /// Bytes of the output, contained in the upstream's response.
     Bytes(Bytes),
-    /// Reference to an output that the upstream stores, for [`MediaProvider::fetch`].
+    /// Reference to an output that the upstream stores, for [`JobProvider::fetch`].
     Upstream(String),
     /// Public URL of the output.
     Address(String),
@@ -110,9 +125,9 @@ pub enum Content {
 /// Stream of bytes. It ends after its first error.
 pub type ContentStream = Pin<Box<dyn Stream<Item = Result<Bytes, UpstreamError>> + Send>>;
 
-/// Port for generating media.
+/// Port for calls that the upstream may execute as jobs.
 #[async_trait]
-pub trait MediaProvider<C: Sync>: Send + Sync {
+pub trait JobProvider<C: JobCall>: Send + Sync {
     /// Returns the maximum number of outputs of one submission to this model.
     fn max_outputs(&self, upstream_model: &str) -> u32 {
         let _ = upstream_model;
@@ -135,15 +150,29 @@ pub trait MediaProvider<C: Sync>: Send + Sync {
     /// Submits the call once, with the idempotency key `key`. Each attempt has a different key; the
     /// repetition of an interrupted submission has the same key. Errors state whether any byte was
     /// sent.
-    async fn submit(&self, ctx: &CallContext, call: &C, key: &str) -> Result<Submitted, UpstreamError>;
+    async fn submit(
+        &self,
+        ctx: &CallContext,
+        call: &C,
+        key: &str,
+    ) -> Result<Submitted<C::Output>, UpstreamError>;
 
     /// Requests the state of a submission. An error concerns the status request only, not the
     /// generation.
-    async fn poll(&self, ctx: &CallContext, handle: &[u8]) -> Result<GenerationState, UpstreamError>;
+    async fn poll(
+        &self,
+        ctx: &CallContext,
+        handle: &[u8],
+    ) -> Result<GenerationState<C::Output>, UpstreamError>;
 
-    /// Requests cancellation. [`MediaProvider::poll`] reports whether the generation stops.
+    /// Requests cancellation. [`JobProvider::poll`] reports whether the generation stops.
     async fn cancel(&self, ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError>;
 
-    /// Downloads the bytes of [`Content::Upstream`].
-    async fn fetch(&self, ctx: &CallContext, reference: &str) -> Result<ContentStream, UpstreamError>;
+    /// Downloads the bytes of [`Content::Upstream`]. By default, the upstream stores no outputs.
+    async fn fetch(&self, ctx: &CallContext, reference: &str) -> Result<ContentStream, UpstreamError> {
+        let _ = (ctx, reference);
+        Err(UpstreamError::connect(
+            "the provider stores no outputs of this kind",
+        ))
+    }
 }

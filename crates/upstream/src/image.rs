@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::generation::{Size, Source};
+use crate::generation::{GenerationOutput, JobCall, JobProvider, Size, Source};
+use crate::provider::Provider;
 
 /// Task of an image call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -88,4 +89,19 @@ pub struct ImageCall {
     pub format: Option<ImageFormat>,
     /// Seed for reproducible output.
     pub seed: Option<u64>,
+}
+
+impl JobCall for ImageCall {
+    type Output = GenerationOutput;
+
+    fn provider(provider: &dyn Provider) -> Option<&dyn JobProvider<Self>> {
+        provider.images()
+    }
+
+    fn at(&self, upstream_model: Arc<str>) -> Self {
+        Self {
+            upstream_model,
+            ..self.clone()
+        }
+    }
 }

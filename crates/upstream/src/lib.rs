@@ -15,6 +15,7 @@ pub mod notify;
 pub mod page;
 pub mod payment;
 pub mod provider;
+pub mod report;
 pub mod research;
 pub mod search;
 pub mod speech;
@@ -34,8 +35,8 @@ pub use embed::{EmbedAnswer, EmbedCall, EmbedPayload, EmbedProvider};
 pub use error::{ErrorText, RejectedPart, UpstreamCause, UpstreamError, UpstreamErrorKind, UpstreamText};
 pub use fetch::{FetchError, FetchRequest, Fetched, Fetcher, MediaInspector, MediaKind, MediaProperties};
 pub use generation::{
-    Content, ContentStream, GenerationOutput, GenerationState, MediaProvider, OutputItem, Size, Source,
-    Submitted,
+    Content, ContentStream, GenerationOutput, GenerationState, JobCall, JobProvider, OutputItem, Size,
+    Source, Submitted,
 };
 pub use image::{ImageCall, ImageFormat, ImageTask};
 pub use moderate::{ModerationCall, ModerationProvider};
@@ -49,6 +50,7 @@ pub use payment::{
     PaymentError, PaymentEvent, PaymentProvider, PlanInvoice, PlanReference, PlanStatus, SavedCharge,
 };
 pub use provider::{ListedModel, Provider};
+pub use report::{ProviderReport, ReportCall, ReportMark, ReportMessage, ReportRole, ReportSource};
 pub use research::{
     FailedSentence, NoteDraft, NoteText, PageExcerpt, Reflection, ResearchBrief, ResearchPlan,
     ResearchProvider, ResearchReply, SectionPlan, SectionSentence,

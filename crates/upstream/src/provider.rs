@@ -9,9 +9,10 @@ use crate::count::CountProvider;
 use crate::decide::DecideProvider;
 use crate::embed::EmbedProvider;
 use crate::error::UpstreamError;
-use crate::generation::MediaProvider;
+use crate::generation::JobProvider;
 use crate::image::ImageCall;
 use crate::moderate::ModerationProvider;
+use crate::report::ReportCall;
 use crate::research::ResearchProvider;
 use crate::speech::{SpeechProvider, TranscribeProvider};
 use crate::text::TextProvider;
@@ -67,12 +68,12 @@ pub trait Provider: Send + Sync {
     }
 
     /// Returns the port for image generation, if supported.
-    fn images(&self) -> Option<&dyn MediaProvider<ImageCall>> {
+    fn images(&self) -> Option<&dyn JobProvider<ImageCall>> {
         None
     }
 
     /// Returns the port for video generation, if supported.
-    fn videos(&self) -> Option<&dyn MediaProvider<VideoCall>> {
+    fn videos(&self) -> Option<&dyn JobProvider<VideoCall>> {
         None
     }
 
@@ -88,6 +89,11 @@ pub trait Provider: Send + Sync {
 
     /// Returns the port for the calls of a research engine, if supported.
     fn research(&self) -> Option<&dyn ResearchProvider> {
+        None
+    }
+
+    /// Returns the port for reports of the provider's own research models, if supported.
+    fn reports(&self) -> Option<&dyn JobProvider<ReportCall>> {
         None
     }
 

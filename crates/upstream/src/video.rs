@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::generation::{Size, Source};
+use crate::generation::{GenerationOutput, JobCall, JobProvider, Size, Source};
+use crate::provider::Provider;
 
 /// Task of a video call, by its inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,4 +50,19 @@ pub struct VideoCall {
     pub audio: bool,
     /// Seed for reproducible output.
     pub seed: Option<u64>,
+}
+
+impl JobCall for VideoCall {
+    type Output = GenerationOutput;
+
+    fn provider(provider: &dyn Provider) -> Option<&dyn JobProvider<Self>> {
+        provider.videos()
+    }
+
+    fn at(&self, upstream_model: Arc<str>) -> Self {
+        Self {
+            upstream_model,
+            ..self.clone()
+        }
+    }
 }

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tollgate_jobs::{Handler, JobOutcome, Work, sealed};
 use tollgate_media_tools::{Caption, captions};
+use tollgate_pipeline::provider_job::{StepResult, corrupt, is_passing};
 use tollgate_storage::{Job, JobEnd, UsagePart};
 use tollgate_types::usage::Outcome as Ending;
 use tollgate_types::{Error, JobStatus, MediaId, StepState};
@@ -18,7 +19,7 @@ use super::parallel_steps::{Meter, Stage, StopReason};
 use super::payload::{CallUsage, Composed, Composition, PriceLine, VoiceClip};
 use super::step_pricing::{self, VisualParams};
 use super::storyboard::{Scene, Storyboard};
-use crate::generation::{GenerationHandler, MediaJobs, StepResult, blocked, corrupt};
+use crate::generation::{GenerationHandler, MediaJobs, blocked};
 use crate::images::{self, ImageGenerator};
 use crate::job_payload::{Head, JobPayload, Outcome, Part};
 use crate::videos::{self, VideoGenerator};
@@ -597,7 +598,7 @@ fn add(bill: &mut Vec<UsagePart>, payload: &Composition, number: u32, name: &str
 /// Converts an error to a stop reason. A temporary error pauses the job for 5 seconds; other errors
 /// fail it.
 pub(super) fn fault(error: Error) -> StopReason {
-    match crate::generation::is_passing(&error) {
+    match is_passing(&error) {
         true => StopReason::Later(Duration::from_secs(5)),
         false => StopReason::Failed(error, Ending::UpstreamError),
     }

@@ -11,6 +11,7 @@ use tollgate_edge::members::invalid;
 use tollgate_jobs::Work;
 use tollgate_media_tools::timing::spread;
 use tollgate_media_tools::{Scratch, SpeechFormat, SpeechSpec, Tools, Word};
+use tollgate_pipeline::provider_job::is_passing;
 use tollgate_pipeline::{CallRequest, DeliveredSpeech as Spoken, Pipeline, ReferencesMedia, Routed};
 use tollgate_storage::{Settlement, blob};
 use tollgate_types::usage::Outcome as Ending;
@@ -24,7 +25,6 @@ use super::script::{self, Brief};
 use super::service::ENDPOINT;
 use super::storyboard::{Storyboard, Voice};
 use crate::audio::narration_demand;
-use crate::generation::is_passing;
 use crate::storage::{Facts, INPUT_RETENTION};
 
 /// Age of the job up to which temporary errors of a model are retried.

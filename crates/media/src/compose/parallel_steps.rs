@@ -8,11 +8,10 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use tokio::sync::Notify;
 use tollgate_jobs::{Progress, ProgressListener, Work};
+use tollgate_pipeline::provider_job::report_progress;
 use tollgate_storage::StorageError;
 use tollgate_types::Error;
 use tollgate_types::usage::Outcome as Ending;
-
-use crate::generation::report_progress;
 
 /// Minimum change of the progress that is reported, in percentage points.
 const MIN_REPORTED_PERCENT: u8 = 2;

@@ -251,8 +251,8 @@ pub(super) fn items(
         let (visual_params, demand) =
             visual_params(&routed.model, board, scene, seed).map_err(|error| at(&path("visual"), error))?;
         let can = match &visual_params {
-            VisualParams::Image(params) => routed.retain_media_providers(&params.call(1)),
-            VisualParams::Video(params) => routed.retain_media_providers(&params.call()),
+            VisualParams::Image(params) => routed.retain_job_providers(&params.call(1)),
+            VisualParams::Video(params) => routed.retain_job_providers(&params.call()),
         };
         can.map_err(|error| at(&path("visual"), error))?;
         items.push(item(&routed.model, format!("{} visual", scene.id), name, &demand));

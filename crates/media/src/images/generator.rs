@@ -9,11 +9,12 @@ use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use tollgate_media_tools::image::{self, Encoding, Image};
 use tollgate_media_tools::memory::{pixels_of, with_pixels};
+use tollgate_pipeline::provider_job::OutputError;
 use tollgate_storage::{Job, blob};
 use tollgate_types::{Error, MediaId, Unit, Usage};
 use tollgate_upstream::{ImageCall, ImageFormat, ImageTask, Size, UpstreamError};
 
-use crate::generation::{MediaGenerator, MediaJobs, OutputContent, OutputError};
+use crate::generation::{MediaGenerator, MediaJobs, OutputContent};
 use crate::input;
 use crate::job_payload::{JobPayload, StoredMedia};
 use crate::storage::{Facts, RETENTION};

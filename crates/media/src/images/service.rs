@@ -238,7 +238,7 @@ fn blended(
     let model = routed.model.clone();
     let mut candidate_params = |request: &Request| -> Result<Params, Error> {
         let params = params(&model, request)?;
-        routed.retain_media_providers(&params.call(1))?;
+        routed.retain_job_providers(&params.call(1))?;
         Ok(params)
     };
     if let Some(template) = template {

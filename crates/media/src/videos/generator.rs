@@ -11,13 +11,14 @@ use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tollgate_catalog::Factor;
 use tollgate_media_tools::{Probe, Scratch};
+use tollgate_pipeline::provider_job::OutputError;
 use tollgate_storage::blob::BlobContent;
 use tollgate_storage::{Job, StorageError, StorageErrorKind};
 use tollgate_types::{Error, MediaId, Unit, Usage};
 use tollgate_upstream::{Size, UpstreamError, VideoCall, VideoTask};
 
 use super::extend::area;
-use crate::generation::{MediaGenerator, MediaJobs, OutputContent, OutputError};
+use crate::generation::{MediaGenerator, MediaJobs, OutputContent};
 use crate::input;
 use crate::job_payload::{JobPayload, StoredMedia};
 use crate::storage::{Facts, MAX_OBJECT_BYTES, RETENTION};

@@ -117,7 +117,7 @@ async fn prepare(
         )?);
     }
     let call = params.call();
-    routed.retain_media_providers(&call)?;
+    routed.retain_job_providers(&call)?;
     Ok(Prepared {
         call: submission.call(endpoint, demand(&params), call),
         request,
@@ -189,7 +189,7 @@ pub(super) async fn create_remix(
     submission.check_balance(&routed.model, &demand).await?;
     extend_retention(submission, &params).await?;
     let call = params.call();
-    routed.retain_media_providers(&call)?;
+    routed.retain_job_providers(&call)?;
     let accepted = Acceptance {
         ctx: submission.ctx,
         payload: JobPayload {
@@ -382,7 +382,7 @@ fn blended(
         let filled = blend::filled(&request, template, &model.media.entry, task);
         // The candidates for an extended video are known only after its source was fetched.
         let is_taken =
-            |params: &Params| task == Task::Extend || routed.retain_media_providers(&params.call()).is_ok();
+            |params: &Params| task == Task::Extend || routed.retain_job_providers(&params.call()).is_ok();
         if let Some(params) = params(&model, &filled, task).ok().filter(is_taken) {
             return Ok((filled, params));
         }
@@ -565,7 +565,7 @@ fn start_from_source(
             Ok(vec![image])
         }
         ExtendSource::Video { video, last_frame } => {
-            let is_native = routed.retain_media_providers(&params.call()).is_ok();
+            let is_native = routed.retain_job_providers(&params.call()).is_ok();
             if is_native {
                 return Ok(vec![video]);
             }

@@ -14,9 +14,9 @@ use tollgate_formats::to_common::{drop_foreign_reasoning, has_foreign_reasoning}
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Abilities, Error, Format, RequestId};
 use tollgate_upstream::{
-    CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, ListedModel, MediaKind,
-    MediaProvider, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamCause,
-    UpstreamError, UpstreamErrorKind, VideoCall,
+    CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, JobProvider, ListedModel,
+    MediaKind, Outline, Payload, Provider, ReportCall, TextAnswer, TextCall, TextProvider, TextReply,
+    UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
 };
 
 use super::access::Access;
@@ -279,12 +279,20 @@ impl Provider for Gemini {
         Some(self)
     }
 
-    fn images(&self) -> Option<&dyn MediaProvider<ImageCall>> {
+    fn images(&self) -> Option<&dyn JobProvider<ImageCall>> {
         Some(self)
     }
 
-    fn videos(&self) -> Option<&dyn MediaProvider<VideoCall>> {
+    fn videos(&self) -> Option<&dyn JobProvider<VideoCall>> {
         Some(self)
+    }
+
+    fn reports(&self) -> Option<&dyn JobProvider<ReportCall>> {
+        // Interactions are an API of the Gemini API only.
+        match self.surface {
+            Surface::Gemini => Some(self),
+            Surface::Vertex { .. } => None,
+        }
     }
 
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {

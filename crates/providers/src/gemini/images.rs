@@ -9,7 +9,7 @@ use tollgate_formats::gemini::inspect_response;
 use tollgate_types::Error;
 use tollgate_upstream::{
     CallContext, Content, ContentStream, GenerationOutput, GenerationState, ImageCall, ImageTask,
-    MediaProvider, OutputItem, Submitted, UpstreamCause, UpstreamError, UpstreamErrorKind,
+    JobProvider, OutputItem, Submitted, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use super::adapter::{Gemini, blocked};
@@ -188,7 +188,7 @@ impl Gemini {
 }
 
 #[async_trait]
-impl MediaProvider<ImageCall> for Gemini {
+impl JobProvider<ImageCall> for Gemini {
     fn max_outputs(&self, upstream_model: &str) -> u32 {
         match is_imagen(upstream_model) {
             true => MAX_IMAGEN_OUTPUTS,

@@ -1,6 +1,7 @@
 //! Tests of the adapter against a scripted upstream on loopback.
 
 mod media;
+mod reports;
 mod vertex;
 
 use std::sync::Arc;

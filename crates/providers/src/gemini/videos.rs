@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate_types::Error;
 use tollgate_upstream::{
-    CallContext, Content, ContentStream, GenerationOutput, GenerationState, MediaProvider, OutputItem,
+    CallContext, Content, ContentStream, GenerationOutput, GenerationState, JobProvider, OutputItem,
     Submitted, UpstreamError, UpstreamErrorKind, VideoCall, VideoTask,
 };
 
@@ -185,7 +185,7 @@ fn failed(error: &Value) -> UpstreamError {
 }
 
 #[async_trait]
-impl MediaProvider<VideoCall> for Gemini {
+impl JobProvider<VideoCall> for Gemini {
     fn check(&self, call: &VideoCall) -> Result<(), Error> {
         let extends = matches!(self.surface, Surface::Vertex { .. }) && extends(call);
         media::reject_unsupported(&[

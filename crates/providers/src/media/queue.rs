@@ -8,14 +8,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tollgate_types::Error;
 use tollgate_upstream::{
-    CallContext, ContentStream, GenerationState, ImageCall, ListedModel, MediaProvider, Provider, Submitted,
+    CallContext, ContentStream, GenerationState, ImageCall, JobProvider, ListedModel, Provider, Submitted,
     UpstreamError, VideoCall,
 };
 
 use super::server::Server;
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient};
 
-/// The provider-specific part of a [`QueueProvider`]. Its methods are those of [`MediaProvider`],
+/// The provider-specific part of a [`QueueProvider`]. Its methods are those of [`JobProvider`],
 /// with the server as a parameter.
 #[async_trait]
 pub(crate) trait QueueAdapter: fmt::Debug + Send + Sync {
@@ -88,7 +88,7 @@ impl<Q: QueueAdapter> QueueProvider<Q> {
 }
 
 #[async_trait]
-impl<Q: QueueAdapter> MediaProvider<ImageCall> for QueueProvider<Q> {
+impl<Q: QueueAdapter> JobProvider<ImageCall> for QueueProvider<Q> {
     fn max_outputs(&self, upstream_model: &str) -> u32 {
         self.queue.max_outputs(upstream_model)
     }
@@ -120,7 +120,7 @@ impl<Q: QueueAdapter> MediaProvider<ImageCall> for QueueProvider<Q> {
 }
 
 #[async_trait]
-impl<Q: QueueAdapter> MediaProvider<VideoCall> for QueueProvider<Q> {
+impl<Q: QueueAdapter> JobProvider<VideoCall> for QueueProvider<Q> {
     fn check(&self, call: &VideoCall) -> Result<(), Error> {
         self.queue.check_video(call)
     }
@@ -153,11 +153,11 @@ impl<Q: QueueAdapter> Provider for QueueProvider<Q> {
         &self.id
     }
 
-    fn images(&self) -> Option<&dyn MediaProvider<ImageCall>> {
+    fn images(&self) -> Option<&dyn JobProvider<ImageCall>> {
         Some(self)
     }
 
-    fn videos(&self) -> Option<&dyn MediaProvider<VideoCall>> {
+    fn videos(&self) -> Option<&dyn JobProvider<VideoCall>> {
         Some(self)
     }
 

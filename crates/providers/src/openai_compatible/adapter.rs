@@ -16,9 +16,10 @@ use tollgate_formats::to_common::{drop_foreign_reasoning, has_foreign_reasoning}
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Abilities, Error, Format};
 use tollgate_upstream::{
-    BatchProvider, CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, ListedModel,
-    MediaKind, MediaProvider, ModerationProvider, Outline, Payload, Provider, RejectedPart, SpeechProvider,
-    TextAnswer, TextCall, TextProvider, TextReply, TranscribeProvider, UpstreamError, VideoCall,
+    BatchProvider, CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, JobProvider,
+    ListedModel, MediaKind, ModerationProvider, Outline, Payload, Provider, RejectedPart, ReportCall,
+    SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply, TranscribeProvider, UpstreamError,
+    VideoCall,
 };
 
 use super::batches::BatchServer;
@@ -36,6 +37,7 @@ use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts, Variant,
 };
 use crate::moderations::Moderations;
+use crate::openai_responses::ReportsEndpoint;
 use crate::refusal::{self, STREAM_OPTIONS};
 
 /// Image types that models accept.
@@ -58,6 +60,7 @@ pub struct OpenAiCompatible {
     moderations: Option<Moderations>,
     images: Option<ImagesEndpoint>,
     videos: Option<VideosEndpoint>,
+    reports: Option<ReportsEndpoint>,
     pub(super) speech: Option<SpeechEndpoint>,
     pub(super) transcriptions: Option<TranscriptionsEndpoint>,
     pub(super) decisions: DecisionsEndpoint,
@@ -98,6 +101,8 @@ impl OpenAiCompatible {
         let images = images.map(|row| ImagesEndpoint::new(row, base, credentials, http.clone()));
         let videos = preset.videos.as_ref();
         let videos = videos.map(|row| VideosEndpoint::new(row, base, credentials, http.clone()));
+        let reports = preset.reports_source;
+        let reports = reports.map(|_| ReportsEndpoint::new(base, credentials, http.clone()));
         let audio = preset.audio.as_ref();
         let speech = audio.and_then(|row| row.speech_path);
         let speech = speech.map(|path| SpeechEndpoint::new(path, base, credentials));
@@ -110,6 +115,7 @@ impl OpenAiCompatible {
             http,
             images: images.transpose()?,
             videos: videos.transpose()?,
+            reports: reports.transpose()?,
             completions: completions.transpose()?,
             embeddings: embeddings.transpose()?,
             moderations: moderations.transpose()?,
@@ -487,16 +493,22 @@ impl Provider for OpenAiCompatible {
             .map(|moderations| moderations as &dyn ModerationProvider)
     }
 
-    fn images(&self) -> Option<&dyn MediaProvider<ImageCall>> {
+    fn images(&self) -> Option<&dyn JobProvider<ImageCall>> {
         self.images
             .as_ref()
-            .map(|endpoint| endpoint as &dyn MediaProvider<ImageCall>)
+            .map(|endpoint| endpoint as &dyn JobProvider<ImageCall>)
     }
 
-    fn videos(&self) -> Option<&dyn MediaProvider<VideoCall>> {
+    fn reports(&self) -> Option<&dyn JobProvider<ReportCall>> {
+        self.reports
+            .as_ref()
+            .map(|endpoint| endpoint as &dyn JobProvider<ReportCall>)
+    }
+
+    fn videos(&self) -> Option<&dyn JobProvider<VideoCall>> {
         self.videos
             .as_ref()
-            .map(|endpoint| endpoint as &dyn MediaProvider<VideoCall>)
+            .map(|endpoint| endpoint as &dyn JobProvider<VideoCall>)
     }
 
     fn speech(&self) -> Option<&dyn SpeechProvider> {

@@ -12,7 +12,7 @@ use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Error, Usage};
 use tollgate_upstream::{
     CallContext, Content, ContentStream, GenerationOutput, GenerationState, ImageCall, ImageTask,
-    MediaProvider, OutputItem, Submitted, UpstreamError,
+    JobProvider, OutputItem, Submitted, UpstreamError,
 };
 
 use super::presets::{ImageBytes, ImageSizeFields, Images};
@@ -198,7 +198,7 @@ impl Tokens {
 }
 
 #[async_trait]
-impl MediaProvider<ImageCall> for ImagesEndpoint {
+impl JobProvider<ImageCall> for ImagesEndpoint {
     fn max_outputs(&self, upstream_model: &str) -> u32 {
         match self.is_older(upstream_model) && upstream_model.starts_with("dall-e-3") {
             true => 1,

@@ -214,6 +214,9 @@ pub struct Preset {
     pub images: Option<Images>,
     /// Videos endpoint, if in OpenAI's format.
     pub videos: Option<Videos>,
+    /// URL of the documentation of reports of deep research models, if the provider executes them
+    /// as background responses in OpenAI's format.
+    pub reports_source: Option<&'static str>,
     /// Speech and transcription endpoints, if any.
     pub audio: Option<Audio>,
     /// Batch API, if in OpenAI's format.
@@ -348,6 +351,7 @@ const DEFAULTS: Preset = Preset {
     moderations_path: None,
     images: None,
     videos: None,
+    reports_source: None,
     audio: None,
     batches: None,
     decisions: SAMPLED,
@@ -414,6 +418,7 @@ pub const PRESETS: &[Preset] = &[
             source: "https://platform.openai.com/docs/api-reference/videos",
             ..VIDEOS
         }),
+        reports_source: Some("https://platform.openai.com/docs/guides/deep-research"),
         audio: Some(Audio {
             source: "https://platform.openai.com/docs/api-reference/audio",
             ..AUDIO

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tollgate_types::Error;
 use tollgate_upstream::{
-    CallContext, Content, ContentStream, GenerationOutput, GenerationState, MediaProvider, OutputItem,
+    CallContext, Content, ContentStream, GenerationOutput, GenerationState, JobProvider, OutputItem,
     Submitted, UpstreamError, VideoCall, VideoTask,
 };
 
@@ -123,7 +123,7 @@ fn state(video: VideoJob, content: String) -> Result<GenerationState, UpstreamEr
 }
 
 #[async_trait]
-impl MediaProvider<VideoCall> for VideosEndpoint {
+impl JobProvider<VideoCall> for VideosEndpoint {
     fn check(&self, call: &VideoCall) -> Result<(), Error> {
         let has_negative = media::non_empty(&call.negative_prompt).is_some();
         media::reject_unsupported(&[

@@ -16,10 +16,12 @@ use tollgate_types::decide::{State, StateMediaKind};
 use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Abilities, Error, Format};
 use tollgate_upstream::{
-    CallContext, CountProvider, DecideProvider, DecisionWay, Draw, LabelCall, LabelDraws, ListedModel,
-    MediaKind, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamError,
+    CallContext, CountProvider, DecideProvider, DecisionWay, Draw, JobProvider, LabelCall, LabelDraws,
+    ListedModel, MediaKind, Outline, Payload, Provider, ReportCall, TextAnswer, TextCall, TextProvider,
+    TextReply, UpstreamError,
 };
 
+use super::reports::ReportsEndpoint;
 use super::stream;
 use crate::conversion::{self, not_in_format};
 use crate::decisions::TextLabels;
@@ -43,6 +45,7 @@ pub struct OpenAiResponses {
     responses: Endpoint,
     counts: Endpoint,
     models: Endpoint,
+    reports: ReportsEndpoint,
     decisions: TextLabels,
     /// Minimum output cap that the server accepts.
     min_output_tokens: u64,
@@ -62,6 +65,7 @@ impl OpenAiResponses {
         Ok(Self {
             origin: origin_of(&id),
             id,
+            reports: ReportsEndpoint::new(base, credentials, http.clone())?,
             http,
             responses: Endpoint::new(base, "/responses", credentials)?,
             counts: Endpoint::new(base, "/responses/input_tokens", credentials)?,
@@ -253,6 +257,10 @@ impl Provider for OpenAiResponses {
 
     fn counts(&self) -> Option<&dyn CountProvider> {
         Some(self)
+    }
+
+    fn reports(&self) -> Option<&dyn JobProvider<ReportCall>> {
+        Some(&self.reports)
     }
 
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {

@@ -3,9 +3,11 @@
 //! Requests disable the storage of responses at the provider.
 
 mod adapter;
+mod reports;
 mod stream;
 
 pub use adapter::OpenAiResponses;
+pub(crate) use reports::ReportsEndpoint;
 
 /// Name of the preset in the configuration.
 pub const PRESET: &str = "openai-responses";

@@ -1,5 +1,7 @@
 //! Tests of the adapter against a scripted upstream on loopback.
 
+mod reports;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use tollgate_media_tools::memory::pixels_of;
 use tollgate_media_tools::{Dimensions, Encoding, Image, Palette, Sketch};
 use tollgate_upstream::{
     CallContext, Content, ContentStream, GenerationOutput, GenerationState, ImageCall, ImageFormat,
-    ImageTask, MediaProvider, OutputItem, Source, Submitted, UpstreamError,
+    ImageTask, JobProvider, OutputItem, Source, Submitted, UpstreamError,
 };
 
 use super::Simulator;
@@ -64,7 +64,7 @@ struct ImageJob {
 }
 
 #[async_trait]
-impl MediaProvider<ImageCall> for Simulator {
+impl JobProvider<ImageCall> for Simulator {
     fn max_outputs(&self, _upstream_model: &str) -> u32 {
         MAX_OUTPUTS
     }

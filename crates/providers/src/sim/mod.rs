@@ -30,8 +30,8 @@ use tollgate_types::clock::SystemClock;
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Clock, ErrorCode, Format};
 use tollgate_upstream::{
-    CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, ListedModel, MediaProvider,
-    Payload, Provider, ResearchProvider, SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply,
+    CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, JobProvider, ListedModel, Payload,
+    Provider, ResearchProvider, SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply,
     TranscribeProvider, UpstreamError, VideoCall,
 };
 
@@ -215,11 +215,11 @@ impl Provider for Simulator {
         Some(self)
     }
 
-    fn images(&self) -> Option<&dyn MediaProvider<ImageCall>> {
+    fn images(&self) -> Option<&dyn JobProvider<ImageCall>> {
         Some(self)
     }
 
-    fn videos(&self) -> Option<&dyn MediaProvider<VideoCall>> {
+    fn videos(&self) -> Option<&dyn JobProvider<VideoCall>> {
         Some(self)
     }
 

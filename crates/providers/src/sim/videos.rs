@@ -11,7 +11,7 @@ use tollgate_media_tools::memory::pixels_of;
 use tollgate_media_tools::{Dimensions, Image, Palette, Program, Scratch, Sketch, VideoSpec};
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::{
-    CallContext, Content, ContentStream, GenerationOutput, GenerationState, MediaProvider, OutputItem,
+    CallContext, Content, ContentStream, GenerationOutput, GenerationState, JobProvider, OutputItem,
     Submitted, UpstreamError, VideoCall, VideoTask,
 };
 
@@ -54,7 +54,7 @@ struct VideoJob {
 }
 
 #[async_trait]
-impl MediaProvider<VideoCall> for Simulator {
+impl JobProvider<VideoCall> for Simulator {
     fn is_idempotent(&self) -> bool {
         true
     }

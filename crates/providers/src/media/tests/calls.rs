@@ -7,9 +7,10 @@ use bytes::Bytes;
 use futures_util::TryStreamExt;
 use secrecy::SecretString;
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault};
-use tollgate_types::{RequestId, Retry};
+use tollgate_types::{Date, RequestId, Retry};
 use tollgate_upstream::{
-    CallContext, Content, GenerationState, ImageCall, ImageTask, MediaProvider, Permit, Provider, Size,
+    CallContext, Content, GenerationOutput, GenerationState, ImageCall, ImageTask, JobCall, JobProvider,
+    Permit, Provider, ProviderReport, Recency, ReportCall, ReportMessage, ReportRole, SearchFilters, Size,
     Source, Submitted, UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall, VideoTask,
 };
 
@@ -99,10 +100,61 @@ pub(crate) fn video_call(model: &str) -> VideoCall {
     }
 }
 
+/// Returns a call for a report, with filters.
+pub(crate) fn report_call(model: &str) -> ReportCall {
+    let message = |role, text: &str| ReportMessage {
+        role,
+        text: text.to_owned(),
+    };
+    ReportCall {
+        upstream_model: model.into(),
+        messages: vec![
+            message(ReportRole::System, "Be exact."),
+            message(ReportRole::User, "Which ferries sail?"),
+            message(ReportRole::Assistant, "Several."),
+            message(ReportRole::User, "When does the ferry sail through the gate?"),
+        ],
+        instructions: Some("Use tables.".to_owned()),
+        effort: "high",
+        max_output_tokens: Some(900),
+        max_searches: None,
+        max_pages: None,
+        paid_searches: 100,
+        filters: SearchFilters {
+            include: vec!["a.example".to_owned()],
+            exclude: vec!["b.example".to_owned()],
+            after: Date::new(2026, 3, 31),
+            recency: Some(Recency::Month),
+            language: Some("de".to_owned()),
+            ..SearchFilters::default()
+        },
+    }
+}
+
+/// Returns a call for a report without filters and limits.
+pub(crate) fn plain_report_call(model: &str) -> ReportCall {
+    ReportCall {
+        max_output_tokens: None,
+        filters: SearchFilters {
+            language: Some("de".to_owned()),
+            ..SearchFilters::default()
+        },
+        ..report_call(model)
+    }
+}
+
+/// Polls until the report is complete.
+pub(crate) async fn completed(reports: &dyn JobProvider<ReportCall>, handle: &[u8]) -> ProviderReport {
+    match states(reports, handle).await.pop() {
+        Some(GenerationState::Completed(report)) => report,
+        state => panic!("the report is not complete: {state:?}"),
+    }
+}
+
 /// Submits a call and returns the handle of the job. Panics if the handle contains the API key or
 /// the host.
-pub(crate) async fn submission<C: Sync>(
-    media_provider: &dyn MediaProvider<C>,
+pub(crate) async fn submission<C: JobCall<Output: std::fmt::Debug>>(
+    media_provider: &dyn JobProvider<C>,
     call: &C,
 ) -> Result<Vec<u8>, UpstreamError> {
     match media_provider.submit(&context(), call, "key-1").await? {
@@ -119,10 +171,10 @@ pub(crate) async fn submission<C: Sync>(
 }
 
 /// Polls until the job ends and returns the state from each poll.
-pub(crate) async fn states<C: Sync>(
-    media_provider: &dyn MediaProvider<C>,
+pub(crate) async fn states<C: JobCall<Output: std::fmt::Debug>>(
+    media_provider: &dyn JobProvider<C>,
     handle: &[u8],
-) -> Vec<GenerationState> {
+) -> Vec<GenerationState<C::Output>> {
     let mut states = Vec::new();
     loop {
         let state = media_provider.poll(&context(), handle).await.unwrap();
@@ -139,7 +191,7 @@ pub(crate) async fn states<C: Sync>(
 }
 
 /// Downloads an output from the upstream.
-pub(crate) async fn fetched<C: Sync>(media_provider: &dyn MediaProvider<C>, content: &Content) -> Vec<u8> {
+pub(crate) async fn fetched<C: JobCall>(media_provider: &dyn JobProvider<C>, content: &Content) -> Vec<u8> {
     let Content::Upstream(own) = content else {
         panic!("at the upstream: {content:?}");
     };
@@ -150,7 +202,7 @@ pub(crate) async fn fetched<C: Sync>(media_provider: &dyn MediaProvider<C>, cont
 
 /// Checks the faults of a submission at one provider: the call is sent once, and the error shows
 /// whether a retry is safe.
-pub(crate) async fn check_faults<C: Sync>(
+pub(crate) async fn check_faults<C: JobCall<Output: std::fmt::Debug>>(
     preset: &str,
     path: &str,
     call: &C,
@@ -212,26 +264,47 @@ pub(crate) async fn check_faults<C: Sync>(
 }
 
 /// Function that returns a provider's media provider for one type of call.
-pub(crate) type MediaProviderOf<C> = fn(&dyn Provider) -> &dyn MediaProvider<C>;
+pub(crate) type MediaProviderOf<C> = fn(&dyn Provider) -> &dyn JobProvider<C>;
 
-pub(crate) fn images_of(provider: &dyn Provider) -> &dyn MediaProvider<ImageCall> {
+pub(crate) fn images_of(provider: &dyn Provider) -> &dyn JobProvider<ImageCall> {
     provider.images().unwrap()
 }
 
-pub(crate) fn videos_of(provider: &dyn Provider) -> &dyn MediaProvider<VideoCall> {
+pub(crate) fn reports_of(provider: &dyn Provider) -> &dyn JobProvider<ReportCall> {
+    provider.reports().unwrap()
+}
+
+pub(crate) fn videos_of(provider: &dyn Provider) -> &dyn JobProvider<VideoCall> {
     provider.videos().unwrap()
 }
 
+/// Output with a short description.
+pub(crate) trait Described {
+    fn described(&self) -> String;
+}
+
+impl Described for GenerationOutput {
+    fn described(&self) -> String {
+        format!("{} made", self.items.len())
+    }
+}
+
+impl Described for ProviderReport {
+    fn described(&self) -> String {
+        "complete".to_owned()
+    }
+}
+
 /// Returns each state as a short text, without its content or error message.
-pub(crate) fn words(states: &[GenerationState]) -> Vec<String> {
-    let word = |state: &GenerationState| match state {
+pub(crate) fn words<O: Described>(states: &[GenerationState<O>]) -> Vec<String> {
+    let word = |state: &GenerationState<O>| match state {
         GenerationState::Waiting { ahead: Some(ahead) } => format!("waiting after {ahead}"),
         GenerationState::Waiting { ahead: None } => "waiting".to_owned(),
         GenerationState::Running {
             percent: Some(percent),
         } => format!("running at {percent}"),
         GenerationState::Running { percent: None } => "running".to_owned(),
-        GenerationState::Completed(made) => format!("{} made", made.items.len()),
+        GenerationState::Completed(output) => output.described(),
         GenerationState::Blocked => "blocked".to_owned(),
         GenerationState::Failed(error) => format!("failed: {:?}", error.kind),
         GenerationState::Cancelled => "cancelled".to_owned(),
@@ -241,7 +314,7 @@ pub(crate) fn words(states: &[GenerationState]) -> Vec<String> {
 }
 
 /// Checks the states of a job with each of these faults. Cancels a job that would not end.
-pub(crate) async fn check_ends<C: Sync>(
+pub(crate) async fn check_ends<C: JobCall<Output: Described + std::fmt::Debug>>(
     preset: &str,
     path: &str,
     call: &C,

@@ -7,7 +7,7 @@ use tollgate_testkit::upstream::media::image;
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault, Reply};
 use tollgate_types::{Retry, Usage};
 use tollgate_upstream::{
-    Content, GenerationOutput, GenerationState, ImageCall, ImageFormat, ImageTask, MediaProvider, Provider,
+    Content, GenerationOutput, GenerationState, ImageCall, ImageFormat, ImageTask, JobProvider, Provider,
     Size, Source, Submitted, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
@@ -55,7 +55,7 @@ fn source(bytes: &'static [u8], mime_type: &str) -> Source {
     }
 }
 
-fn media_provider(provider: &dyn Provider) -> &dyn MediaProvider<ImageCall> {
+fn media_provider(provider: &dyn Provider) -> &dyn JobProvider<ImageCall> {
     provider.images().unwrap()
 }
 

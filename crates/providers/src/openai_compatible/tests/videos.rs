@@ -8,7 +8,7 @@ use serde_json::json;
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault};
 use tollgate_types::Retry;
 use tollgate_upstream::{
-    Content, GenerationState, MediaProvider, Provider, Size, Source, Submitted, UpstreamCause, UpstreamError,
+    Content, GenerationState, JobProvider, Provider, Size, Source, Submitted, UpstreamCause, UpstreamError,
     UpstreamErrorKind, VideoCall, VideoTask,
 };
 
@@ -47,7 +47,7 @@ fn from_image() -> VideoCall {
     }
 }
 
-fn media_provider(provider: &dyn Provider) -> &dyn MediaProvider<VideoCall> {
+fn media_provider(provider: &dyn Provider) -> &dyn JobProvider<VideoCall> {
     provider.videos().unwrap()
 }
 

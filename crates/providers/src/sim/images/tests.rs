@@ -75,7 +75,7 @@ async fn accepted(simulator: &Simulator, call: &ImageCall) -> (Vec<u8>, Duration
 }
 
 async fn poll(simulator: &Simulator, handle: &[u8]) -> GenerationState {
-    MediaProvider::<ImageCall>::poll(simulator, &context(), handle)
+    JobProvider::<ImageCall>::poll(simulator, &context(), handle)
         .await
         .unwrap()
 }
@@ -317,7 +317,7 @@ async fn cancelled_images_are_not_drawn() {
     let (simulator, clock) = simulator();
     let (handle, _) = accepted(&simulator, &call("[[sim delay=1000]]")).await;
     let (other, _) = accepted(&simulator, &call("other [[sim delay=1000]]")).await;
-    MediaProvider::<ImageCall>::cancel(&simulator, &context(), &handle)
+    JobProvider::<ImageCall>::cancel(&simulator, &context(), &handle)
         .await
         .unwrap();
     clock.advance(Duration::from_secs(2));
@@ -326,7 +326,7 @@ async fn cancelled_images_are_not_drawn() {
         GenerationState::Cancelled
     ));
     // The cancellation does not change a completed job.
-    MediaProvider::<ImageCall>::cancel(&simulator, &context(), &other)
+    JobProvider::<ImageCall>::cancel(&simulator, &context(), &other)
         .await
         .unwrap();
     assert!(matches!(
@@ -368,7 +368,7 @@ async fn foreign_handles_are_errors() {
     let (simulator, _) = simulator();
     for handle in [&b""[..], b"{}", b"garbage"] {
         assert!(
-            MediaProvider::<ImageCall>::poll(&simulator, &context(), handle)
+            JobProvider::<ImageCall>::poll(&simulator, &context(), handle)
                 .await
                 .is_err()
         );

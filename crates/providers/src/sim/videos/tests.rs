@@ -50,7 +50,7 @@ async fn accepted(simulator: &Simulator, call: &VideoCall) -> Vec<u8> {
 }
 
 async fn poll(simulator: &Simulator, handle: &[u8]) -> GenerationState {
-    MediaProvider::<VideoCall>::poll(simulator, &context(), handle)
+    JobProvider::<VideoCall>::poll(simulator, &context(), handle)
         .await
         .unwrap()
 }
@@ -67,7 +67,7 @@ async fn fetch(simulator: &Simulator, handle: &[u8]) -> Vec<u8> {
     let Content::Upstream(own) = &item.content else {
         panic!("it is fetched");
     };
-    let mut items = MediaProvider::<VideoCall>::fetch(simulator, &context(), own)
+    let mut items = JobProvider::<VideoCall>::fetch(simulator, &context(), own)
         .await
         .unwrap();
     let mut video = Vec::new();
@@ -185,7 +185,7 @@ async fn videos_end_as_scripted() {
         GenerationState::Blocked
     ));
     let handle = accepted(&simulator, &call("[[sim delay=9000]]")).await;
-    MediaProvider::<VideoCall>::cancel(&simulator, &context(), &handle)
+    JobProvider::<VideoCall>::cancel(&simulator, &context(), &handle)
         .await
         .unwrap();
     assert!(matches!(
