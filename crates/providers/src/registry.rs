@@ -1,6 +1,6 @@
 //! Builds providers from configuration blocks.
 
-mod media_providers;
+mod job_providers;
 mod vertex;
 
 use std::fmt;
@@ -211,7 +211,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &GeminiNative,
     &vertex::GeminiAtVertex,
     &Amazon,
-    &media_providers::MediaProviders,
+    &job_providers::ProvidersOfJobs,
     &Simulated,
 ];
 

@@ -31,6 +31,8 @@ enum RequestKind<'a> {
     /// A GET for a path on the server's root. Its endpoint is not stored, because such a path is
     /// requested rarely.
     GetOnce,
+    /// A POST without a body for such a path.
+    PostOnce,
 }
 
 impl Access {
@@ -96,6 +98,18 @@ impl Access {
             .await
     }
 
+    /// Sends a POST without a body for a path on the server's root. Returns as soon as the response
+    /// headers arrive.
+    pub(super) async fn post_once(
+        &self,
+        http: &HttpClient,
+        ctx: &CallContext,
+        path: &str,
+    ) -> Result<Response, UpstreamError> {
+        self.send(http, path, RequestKind::PostOnce, Timeouts::of(ctx))
+            .await
+    }
+
     /// Sends a request, with an access token if the provider uses tokens. After status 401, renews
     /// the token and sends the request once more. This is safe, because a request with status 401
     /// had no effect.
@@ -113,7 +127,7 @@ impl Access {
             // A model list has one time limit for the token and the response. With half of it for
             // the token, the error shows which of the two timed out.
             RequestKind::Get => timeouts.headers / 2,
-            RequestKind::Post(_) | RequestKind::GetOnce => timeouts.headers,
+            RequestKind::Post(_) | RequestKind::GetOnce | RequestKind::PostOnce => timeouts.headers,
         };
         let token = tokens.token(http, timeout).await.map_err(TokenError::of_call)?;
         let response = self
@@ -138,7 +152,7 @@ impl Access {
         timeouts: Timeouts,
     ) -> Result<Response, UpstreamError> {
         let (endpoint, base) = match request {
-            RequestKind::GetOnce => {
+            RequestKind::GetOnce | RequestKind::PostOnce => {
                 let root = self.base.root();
                 (self.endpoint(&root, path)?, root)
             }
@@ -152,6 +166,11 @@ impl Access {
             (RequestKind::Get | RequestKind::GetOnce, None) => http.get(&endpoint, timeouts).await,
             (RequestKind::Get | RequestKind::GetOnce, Some(variant)) => {
                 http.get_variant(&endpoint, variant, timeouts).await
+            }
+            (RequestKind::PostOnce, None) => http.post(&endpoint, RequestBody::default(), timeouts).await,
+            (RequestKind::PostOnce, Some(variant)) => {
+                let body = RequestBody::default();
+                http.post_variant(&endpoint, variant, body, timeouts).await
             }
             (RequestKind::Post(body), None) => {
                 let body = RequestBody::from(Bytes::clone(body));

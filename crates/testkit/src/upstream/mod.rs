@@ -65,7 +65,7 @@ pub use delivery::{At, Framing, How, LineEnd, Writes};
 pub use embeddings::vector;
 pub use faults::{FAULTS, Fault, Outcome, fault};
 pub use gate::Gate;
-pub use media::{FormPart, Making, MediaFault, SocketFault};
+pub use media::{CitedSentence, FormPart, Making, MediaFault, SocketFault};
 pub use received::ReceivedRequest;
 pub use reply::Reply;
 pub use served::{End, Served, Tokens};
@@ -177,6 +177,11 @@ impl FakeUpstream {
     pub fn push_for_media(&self, fault: MediaFault) {
         self.script
             .change(|state| state.media_server.faults.push_back(fault));
+    }
+
+    /// Sets the sentences of the research reports that the upstream writes.
+    pub fn set_report(&self, cited: Vec<CitedSentence>) {
+        self.script.change(|state| state.media_server.cited = cited);
     }
 
     /// Sets the number of polls until a job is done. The first poll reports the job as queued,

@@ -68,6 +68,7 @@ fn submit(media_server: &mut MediaServer, request: &ReceivedRequest) -> Reply {
         count: input("batch_size").and_then(number).unwrap_or(1),
         size: graph.values().find_map(|node| sides_of(&node["inputs"])),
         seconds: input("length").and_then(number).unwrap_or(0) / 16,
+        ..Order::default()
     };
     media_server.submit("comfyui", request, order, |making| {
         as_json(

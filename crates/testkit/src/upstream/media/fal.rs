@@ -56,6 +56,7 @@ fn submit(media_server: &mut MediaServer, request: &ReceivedRequest, model: &str
         count: number(&fields["num_images"]).unwrap_or(1),
         size: sides_of(&fields["image_size"]),
         seconds: before + new,
+        ..Order::default()
     };
     media_server.submit("fal", request, order, |making| {
         let mut record = addresses(request, model, &making.id);

@@ -95,6 +95,7 @@ fn begin(media_server: &mut MediaServer, request: &ReceivedRequest, model: &str)
         count: 1,
         size: size_of(&parameters["aspectRatio"]),
         seconds: number(&parameters["durationSeconds"]).unwrap_or(8),
+        ..Order::default()
     };
     media_server.submit("google", request, order, |making| {
         as_json(200, &json!({"name": name(request, making)}))

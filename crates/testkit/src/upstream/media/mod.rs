@@ -1,7 +1,8 @@
-//! The upstream as image and video providers: OpenAI's images and videos, stable-diffusion.cpp,
-//! fal, Replicate, ComfyUI, Imagen and Veo, each at its own paths. Every submission is recorded,
-//! even if its response fails, so that a test can check that a job was submitted exactly once.
-//! Every output is a real image or video of the requested size.
+//! The upstream as providers of jobs: OpenAI's images and videos, stable-diffusion.cpp, fal,
+//! Replicate, ComfyUI, Imagen and Veo, and the research reports of OpenAI, Perplexity and Gemini,
+//! each at its own paths. Every submission is recorded, even if its response fails, so that a test
+//! can check that a job was submitted exactly once. Every output is a real image or video of the
+//! requested size, or the report that a test sets.
 
 mod comfyui;
 mod fal;
@@ -10,6 +11,7 @@ mod form;
 mod google;
 mod openai;
 mod replicate;
+mod reports;
 mod sdcpp;
 
 use std::collections::VecDeque;
@@ -23,6 +25,7 @@ use super::reply::Reply;
 pub use files::{image, video};
 pub use form::FormPart;
 pub(super) use form::parts;
+pub use reports::CitedSentence;
 
 /// Number of polls until a job is done, unless a test sets another number.
 const USUAL_POLLS: u32 = 2;
@@ -68,12 +71,13 @@ pub enum SocketFault {
     Garbage,
 }
 
-/// A submitted image or video job.
+/// A submitted job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Making {
     /// The upstream's id of the job.
     pub id: String,
-    /// The API of the submission: `openai`, `sdcpp`, `fal`, `replicate`, `comfyui` or `google`.
+    /// The API of the submission: `openai`, `sdcpp`, `fal`, `replicate`, `comfyui`, `google` or
+    /// `perplexity`.
     pub wire: &'static str,
     /// Whether the output is a video.
     pub is_video: bool,
@@ -117,6 +121,8 @@ struct Order {
     count: u32,
     size: Option<(u32, u32)>,
     seconds: u32,
+    /// Idempotency key in the body.
+    key: Option<String>,
 }
 
 /// The status of a job.
@@ -141,6 +147,8 @@ pub(super) struct MediaServer {
     pub socket: SocketFault,
     /// Names of uploaded files.
     uploads: Vec<String>,
+    /// Sentences of research reports.
+    pub cited: Vec<CitedSentence>,
 }
 
 impl MediaServer {
@@ -152,6 +160,7 @@ impl MediaServer {
             polls: USUAL_POLLS,
             socket: SocketFault::None,
             uploads: Vec::new(),
+            cited: reports::usual(),
         }
     }
 
@@ -164,6 +173,7 @@ impl MediaServer {
             .or_else(|| google::reply(self, request))
             .or_else(|| replicate::reply(self, request))
             .or_else(|| openai::reply(self, request))
+            .or_else(|| reports::reply(self, request))
     }
 
     /// Records a submission and answers it according to its fault.
@@ -200,7 +210,9 @@ impl MediaServer {
             count: order.count.max(1),
             size: (width / by, height / by),
             seconds: order.seconds,
-            key: request.header("idempotency-key").map(str::to_owned),
+            key: order
+                .key
+                .or_else(|| request.header("idempotency-key").map(str::to_owned)),
             fault: fault.clone(),
             polls: 0,
             is_cancelled: false,
@@ -220,6 +232,12 @@ impl MediaServer {
     fn find(&mut self, id: &str) -> Option<&mut Making> {
         let found = self.made.iter_mut().find(|making| making.id == id)?;
         (found.fault != Some(MediaFault::Lost)).then_some(found)
+    }
+
+    /// Returns the job that was submitted with this idempotency key.
+    fn with_key(&self, key: &str) -> Option<Making> {
+        let mut made = self.made.iter();
+        made.find(|making| making.key.as_deref() == Some(key)).cloned()
     }
 
     /// Counts one poll and returns the job with its status.

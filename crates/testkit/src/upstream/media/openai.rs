@@ -95,6 +95,7 @@ fn make_video(media_server: &mut MediaServer, request: &ReceivedRequest) -> Repl
         count: 1,
         size: fields["size"].as_str().and_then(size_of),
         seconds: number(&fields["seconds"]).unwrap_or(4),
+        ..Order::default()
     };
     media_server.submit("openai", request, order, |making| {
         as_json(200, &record(making, "queued", 0))

@@ -40,6 +40,7 @@ fn submit(media_server: &mut MediaServer, request: &ReceivedRequest) -> Reply {
         count: number(&input["num_outputs"]).unwrap_or(1),
         size: sides_of(input),
         seconds: duration.unwrap_or(0),
+        ..Order::default()
     };
     media_server.submit("replicate", request, order, |making| {
         as_json(201, &record(making, "starting", Value::Null, Value::Null))

@@ -45,6 +45,7 @@ fn submit(media_server: &mut MediaServer, request: &ReceivedRequest, is_video: b
         count: number(&fields["batch_count"]).unwrap_or(1),
         size: sides_of(&fields),
         seconds: frames / number(&fields["fps"]).unwrap_or(16).max(1),
+        ..Order::default()
     };
     media_server.submit("sdcpp", request, order, |making| {
         let record = json!({

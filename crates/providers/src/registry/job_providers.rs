@@ -1,4 +1,4 @@
-//! Providers that generate only images and videos: one row for each.
+//! Providers that execute every call as a job, of images, videos or reports: one row for each.
 
 use std::sync::Arc;
 
@@ -7,13 +7,14 @@ use tollgate_upstream::Provider;
 use super::{Adapter, ConfigError, ProviderConfig, address, config_error, warn_if_plain_http};
 use crate::comfyui::{self, ComfyUi};
 use crate::fal::{self, Fal};
-use crate::http::{Credential, EndpointError, HttpClient};
+use crate::http::{BaseUrl, Credential, EndpointError, HttpClient};
 use crate::media::{QueueAdapter, QueueProvider};
+use crate::perplexity::{self, Perplexity};
 use crate::replicate::{self, Replicate};
 use crate::sdcpp::{self, StableDiffusionCpp};
 
 /// The adapter of the providers in `ROWS`.
-pub(super) struct MediaProviders;
+pub(super) struct ProvidersOfJobs;
 
 struct Row {
     preset: &'static str,
@@ -63,6 +64,18 @@ const ROWS: &[Row] = &[
         scheme: "Bearer",
         open: |row, config, http| build_provider(comfyui_from_config(config)?, row, config, http),
     },
+    Row {
+        preset: perplexity::PRESET,
+        base_url: perplexity::BASE_URL,
+        base_path: "",
+        key_variable: Some(perplexity::KEY_VARIABLE),
+        scheme: "Bearer",
+        open: |row, config, http| {
+            let (base, credentials) = access(row, config)?;
+            let provider = Perplexity::new(config.name.clone(), &base, &credentials, http.clone());
+            Ok(Arc::new(provider.map_err(|error| config_error(config, error))?))
+        },
+    },
 ];
 
 fn row(preset: &str) -> Option<&'static Row> {
@@ -84,6 +97,13 @@ fn build_provider<Q: QueueAdapter + 'static>(
     config: &ProviderConfig,
     http: &Arc<HttpClient>,
 ) -> Built {
+    let (base, credentials) = access(row, config)?;
+    let provider = QueueProvider::new(config.name.clone(), queue, &base, &credentials, http.clone());
+    Ok(Arc::new(provider.map_err(|error| config_error(config, error))?))
+}
+
+/// Returns the base URL and the credentials of a block.
+fn access(row: &Row, config: &ProviderConfig) -> Result<(BaseUrl, Vec<Credential>), ConfigError> {
     let stated = config.base_url.as_deref();
     if let (Some(variable), None, None) = (row.key_variable, &config.api_key, stated) {
         let message = format!(
@@ -98,18 +118,16 @@ fn build_provider<Q: QueueAdapter + 'static>(
         false => base.extended(row.base_path),
     };
     warn_if_plain_http(config, &base);
-    let build = || -> Result<QueueProvider<Q>, EndpointError> {
-        let key = config.api_key.as_ref();
-        let key = key.map(|key| Credential::scheme(row.scheme, key));
-        let others = config.headers.iter();
-        let others = others.map(|(name, value)| Credential::header(name, value));
-        let credentials: Vec<Credential> = key.into_iter().chain(others).collect::<Result<_, _>>()?;
-        QueueProvider::new(config.name.clone(), queue, &base, &credentials, http.clone())
-    };
-    Ok(Arc::new(build().map_err(|error| config_error(config, error))?))
+    let key = config.api_key.as_ref();
+    let key = key.map(|key| Credential::scheme(row.scheme, key));
+    let others = config.headers.iter();
+    let others = others.map(|(name, value)| Credential::header(name, value));
+    let credentials: Result<Vec<Credential>, EndpointError> = key.into_iter().chain(others).collect();
+    let credentials = credentials.map_err(|error| config_error(config, error))?;
+    Ok((base, credentials))
 }
 
-impl Adapter for MediaProviders {
+impl Adapter for ProvidersOfJobs {
     fn presets(&self) -> Vec<&'static str> {
         ROWS.iter().map(|row| row.preset).collect()
     }

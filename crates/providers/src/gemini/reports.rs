@@ -1,0 +1,291 @@
+//! Reports of Gemini's deep research agents, as background interactions
+//! (ai.google.dev/gemini-api/docs/deep-research).
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tollgate_types::Error;
+use tollgate_types::usage::{Unit, Usage};
+use tollgate_upstream::{
+    CallContext, GenerationState, JobProvider, ProviderReport, ReportCall, ReportMark, ReportRole,
+    ReportSource, Submitted, UpstreamError,
+};
+
+use super::adapter::Gemini;
+use crate::http::escape;
+use crate::media::{MAX_STATUS_BYTES, from_handle, to_handle, with_unknown_retry};
+use crate::refusal;
+use crate::reports::{
+    MAX_REPORT_BYTES, Sources, Unsupported, char_boundary, count, estimated, instructions, no_report,
+    ordered, role, text, with_searches,
+};
+
+/// Path of interactions below the base URL.
+const PATH: &str = "/interactions";
+/// Delay before the first poll.
+const POLL_AFTER: Duration = Duration::from_secs(2);
+
+#[derive(Serialize, Deserialize)]
+struct Handle {
+    interaction: String,
+}
+
+/// Returns the question with the conversation before it, as one text.
+fn prompt(call: &ReportCall) -> String {
+    let Some((question, earlier)) = call.messages.split_last() else {
+        return String::new();
+    };
+    let talk = earlier
+        .iter()
+        .filter(|message| message.role != ReportRole::System);
+    let talk: Vec<String> = talk
+        .map(|message| format!("{}: {}", role(message.role, "system"), message.text))
+        .collect();
+    match talk.is_empty() {
+        true => question.text.clone(),
+        false => format!(
+            "Conversation so far:\n\n{}\n\nQuestion:\n\n{}",
+            talk.join("\n\n"),
+            question.text
+        ),
+    }
+}
+
+fn body_of(call: &ReportCall) -> Value {
+    let system = call.messages.iter();
+    let system = system.filter(|message| message.role == ReportRole::System);
+    let system = system
+        .map(|message| message.text.clone())
+        .chain(instructions(call));
+    let system: Vec<String> = system.collect();
+    let mut body = json!({
+        "agent": &*call.upstream_model,
+        "input": prompt(call),
+        "background": true,
+        "agent_config": {"type": "deep-research"},
+    });
+    if !system.is_empty() {
+        body["system_instruction"] = json!(system.join("\n\n"));
+    }
+    body
+}
+
+fn state(interaction: Value) -> Result<GenerationState<ProviderReport>, UpstreamError> {
+    Ok(match text(&interaction, "status") {
+        "queued" => GenerationState::Waiting { ahead: None },
+        "in_progress" => GenerationState::Running { percent: None },
+        "completed" => GenerationState::Completed(report(interaction)?),
+        "incomplete" => match report(interaction) {
+            Ok(report) => GenerationState::Completed(ProviderReport {
+                is_incomplete: true,
+                ..report
+            }),
+            Err(error) => GenerationState::Failed(error),
+        },
+        "cancelled" => GenerationState::Cancelled,
+        "failed" => GenerationState::Failed(failure(&interaction)),
+        status @ ("requires_action" | "requires_continuation" | "budget_exceeded") => {
+            GenerationState::Failed(UpstreamError::protocol(format!(
+                "the interaction ended with {status}"
+            )))
+        }
+        _ => return Err(UpstreamError::protocol("an interaction has an unknown status")),
+    })
+}
+
+/// Returns the error of a failed interaction: that of its last step.
+fn failure(interaction: &Value) -> UpstreamError {
+    let steps = interaction["steps"].as_array().into_iter().flatten();
+    let in_step = steps
+        .rev()
+        .map(|step| &step["error"])
+        .find(|error| !error.is_null());
+    let error = in_step.unwrap_or(&interaction["error"]);
+    refusal::from_failure(&json!({"error": error}))
+}
+
+/// Reads a complete interaction. The report is the text of its output.
+fn report(interaction: Value) -> Result<ProviderReport, UpstreamError> {
+    let mut report = ProviderReport::default();
+    let mut sources = Sources::default();
+    let mut marks = Vec::new();
+    for step in interaction["steps"].as_array().into_iter().flatten() {
+        match text(step, "type") {
+            "google_search_call" => {
+                let queries = step["arguments"]["queries"].as_array().into_iter().flatten();
+                report
+                    .queries
+                    .extend(queries.filter_map(Value::as_str).map(str::to_owned));
+            }
+            "model_output" => {
+                for content in step["content"].as_array().into_iter().flatten() {
+                    if content["type"] == "text" {
+                        add_text(&mut report.text, content, &mut sources, &mut marks);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    if report.text.trim().is_empty() {
+        text(&interaction, "output_text").clone_into(&mut report.text);
+    }
+    if report.text.trim().is_empty() {
+        return Err(no_report());
+    }
+    let counted = &interaction["usage"];
+    let usage = usage(counted).unwrap_or_else(|| estimated(&report.text));
+    let tools = counted["grounding_tool_count"].as_array().into_iter().flatten();
+    let searches = tools
+        .map(|tool| count(tool, "count"))
+        .fold(0, u64::saturating_add);
+    report.usage = with_searches(usage, searches);
+    report.sources = sources.into_list();
+    report.marks = ordered(marks);
+    report.raw = interaction;
+    Ok(report)
+}
+
+/// Appends a text with its citations. An annotation covers the cited text; its mark follows it.
+fn add_text(report: &mut String, content: &Value, sources: &mut Sources, marks: &mut Vec<ReportMark>) {
+    if !report.is_empty() {
+        report.push_str("\n\n");
+    }
+    let from = report.len();
+    let added = text(content, "text");
+    report.push_str(added);
+    for annotation in content["annotations"].as_array().into_iter().flatten() {
+        if annotation["type"] != "url_citation" {
+            continue;
+        }
+        let source = sources.add(ReportSource {
+            url: text(annotation, "url").to_owned(),
+            title: text(annotation, "title").to_owned(),
+            ..ReportSource::default()
+        });
+        let end = annotation["end_index"].as_u64();
+        let end = end.and_then(|end| usize::try_from(end).ok());
+        let (Some(source), Some(end)) = (source, end) else {
+            continue;
+        };
+        // The indexes count bytes.
+        let end = char_boundary(added, end);
+        let (start, end) = own_mark(added, end);
+        marks.push(ReportMark {
+            start: from + start,
+            end: from + end,
+            sources: vec![source],
+        });
+    }
+}
+
+/// Returns the bytes of the agent's own mark, such as ` [cite: 1, 2]`, after or before `end`; the
+/// empty place at `end` if there is none.
+fn own_mark(text: &str, end: usize) -> (usize, usize) {
+    const OPEN: &str = "[cite:";
+    let (before, after) = text.split_at(end);
+    let opened = after.trim_start_matches(' ');
+    if opened.starts_with(OPEN)
+        && let Some(length) = opened.find(']')
+    {
+        return (end, end + (after.len() - opened.len()) + length + 1);
+    }
+    match before.rfind(OPEN) {
+        Some(start) if before.ends_with(']') && !before[start..end - 1].contains(']') => {
+            (before[..start].trim_end_matches(' ').len(), end)
+        }
+        _ => (end, end),
+    }
+}
+
+fn usage(usage: &Value) -> Option<Usage> {
+    usage["total_output_tokens"].as_u64()?;
+    let input = count(usage, "total_input_tokens").saturating_add(count(usage, "total_tool_use_tokens"));
+    let cached = count(usage, "total_cached_tokens").min(input);
+    Some(
+        Usage::tokens(input - cached, count(usage, "total_output_tokens"))
+            .with(Unit::CacheRead, cached)
+            .with(Unit::Reasoning, count(usage, "total_thought_tokens")),
+    )
+}
+
+impl Gemini {
+    /// Returns the path of an interaction on the server's root.
+    fn interaction(&self, id: &str, action: &str) -> String {
+        let path = format!("{PATH}/{}{action}", escape(id, ""));
+        self.access.base().path_of(&path)
+    }
+}
+
+#[async_trait]
+impl JobProvider<ReportCall> for Gemini {
+    fn check(&self, call: &ReportCall) -> Result<(), Error> {
+        let unsupported = Unsupported {
+            sites: true,
+            dates: true,
+            counts: true,
+            output: true,
+            ..Unsupported::default()
+        };
+        unsupported.check(call)
+    }
+
+    /// Submits the call without the idempotency key, which the service does not support.
+    async fn submit(
+        &self,
+        ctx: &CallContext,
+        call: &ReportCall,
+        _key: &str,
+    ) -> Result<Submitted<ProviderReport>, UpstreamError> {
+        let body = body_of(call).to_string();
+        let response = self.post(ctx, PATH, body.into()).await;
+        let response = response.map_err(with_unknown_retry)?;
+        let interaction = parsed(&response.whole(MAX_STATUS_BYTES).await?)?;
+        let id = text(&interaction, "id").to_owned();
+        if id.is_empty() {
+            return Err(UpstreamError::protocol("the interaction has no id"));
+        }
+        Ok(Submitted::Accepted {
+            handle: to_handle(&Handle { interaction: id })?,
+            poll_after: POLL_AFTER,
+        })
+    }
+
+    async fn poll(
+        &self,
+        ctx: &CallContext,
+        handle: &[u8],
+    ) -> Result<GenerationState<ProviderReport>, UpstreamError> {
+        let Handle { interaction } = from_handle(handle)?;
+        let path = self.interaction(&interaction, "");
+        let response = self.access.get_once(&self.http, ctx, &path).await?;
+        match response.status {
+            200..=299 => state(parsed(&response.whole(MAX_REPORT_BYTES).await?)?),
+            404 | 410 => Ok(GenerationState::Lost),
+            _ => Err(refusal::from_response(response, self.http.settings()).await),
+        }
+    }
+
+    async fn cancel(&self, ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError> {
+        let Handle { interaction } = from_handle(handle)?;
+        let path = self.interaction(&interaction, "/cancel");
+        let response = self.access.post_once(&self.http, ctx, &path).await?;
+        match response.status {
+            // The interaction has ended, or is unknown.
+            200..=299 | 400 | 404 | 409 | 410 => Ok(()),
+            _ => Err(refusal::from_response(response, self.http.settings()).await),
+        }
+    }
+}
+
+fn parsed(body: &Bytes) -> Result<Value, UpstreamError> {
+    serde_json::from_slice(body).map_err(|_| {
+        UpstreamError::protocol(format!(
+            "the response has an unexpected shape ({} bytes)",
+            body.len()
+        ))
+    })
+}
