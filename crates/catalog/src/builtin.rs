@@ -9,6 +9,7 @@ use tollgate_types::{Effort, ReasoningControl, Tokenizer};
 use crate::load::PricesEntry;
 use crate::media::MediaEntry;
 use crate::model::{Framing, Modality, ModelKind, StructuredOutput};
+use crate::research::ReportLimits;
 
 const MODELS: &str = include_str!("../data/models.toml");
 const SIMULATOR: &str = include_str!("../data/simulator.toml");
@@ -74,6 +75,8 @@ pub struct BuiltinModel {
     pub prices: Option<PricesEntry>,
     /// Media parameters of an image or video model.
     pub media: Option<MediaEntry>,
+    /// Maximum consumption of a report of a provider's own research model.
+    pub report: Option<ReportLimits>,
     /// For each provider preset, the model's name at that provider. The vendor's own preset is
     /// first.
     #[serde(default)]

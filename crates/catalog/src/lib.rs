@@ -21,7 +21,7 @@ pub use load::{
 };
 pub use media::{Factor, Media, MediaEntry};
 pub use model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput, Unknown};
-pub use research::{ENGINE, GATEWAY, ResearchEntry, ResearchRoles};
+pub use research::{ENGINE, GATEWAY, ReportLimits, ResearchEntry, ResearchRoles};
 pub use snapshot::{Catalog, NameCollision, Snapshot};
 pub use template::{Template, TemplateEntry, TemplateParams};
 pub use visible::VisibleModels;

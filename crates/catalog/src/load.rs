@@ -13,7 +13,7 @@ use crate::builtin::{self, BuiltinModel};
 use crate::coverage::not_covered_by;
 use crate::media::{self, Media, MediaEntry};
 use crate::model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput, Unknown};
-use crate::research::{ENGINE, GATEWAY, ResearchEntry};
+use crate::research::{ENGINE, GATEWAY, ReportLimits, ResearchEntry};
 use crate::snapshot::Snapshot;
 use crate::template::{self, TemplateEntry};
 
@@ -80,6 +80,12 @@ pub struct LimitsEntry {
     pub max_output_tokens: Option<u64>,
     /// Maximum length of the vectors of an embedding model.
     pub dimensions: Option<u64>,
+    /// Input tokens that the hold of a report of a provider's own research model pays for.
+    pub max_input: Option<u64>,
+    /// Output tokens that the hold of such a report pays for, including reasoning.
+    pub max_output: Option<u64>,
+    /// Searches that the hold of such a report pays for.
+    pub max_searches: Option<u64>,
 }
 
 /// A target of a model: a provider, the model's name there, and an optional weight.
@@ -311,6 +317,7 @@ fn builtin_model(row: &BuiltinModel, prices: Prices, candidates: Vec<Candidate>,
         not_covered_by: Arc::default(),
         media: media::unknown(),
         research: None,
+        report: row.report,
         candidates,
     }
 }
@@ -360,6 +367,7 @@ fn unknown_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate
         not_covered_by: Arc::default(),
         media: media::unknown(),
         research: None,
+        report: None,
         candidates,
     }
 }
@@ -498,6 +506,7 @@ fn apply_entry(
     }
     check_limits(&path, entry)?;
     override_facts(&mut model, entry);
+    model.report = report_limits(&path, &entry.limits, &model)?;
     let facts = listings(&model.candidates, input);
     let takes_unknown = is_unknown && model.unknown.input && entry.input.is_none();
     apply_listings(&mut model, &facts, takes_unknown);
@@ -532,6 +541,50 @@ fn engine_target(path: &str, input: &CatalogInput) -> Result<Candidate, LoadErro
         false => fault(
             format!("{path}.research"),
             "the model has no sources: add a section [search.NAME] or [corpora.NAME]",
+        ),
+    }
+}
+
+/// Returns the limits of a report if a provider's own model writes it: those of the block, else
+/// those of the record.
+fn report_limits(path: &str, limits: &LimitsEntry, model: &Model) -> Result<Option<ReportLimits>, LoadError> {
+    let path = format!("{path}.limits");
+    let set = [
+        ("max_input", limits.max_input),
+        ("max_output", limits.max_output),
+        ("max_searches", limits.max_searches),
+    ];
+    let mut candidates = model.candidates.iter();
+    let is_own = candidates.any(|candidate| &*candidate.provider == GATEWAY);
+    if model.kind != ModelKind::Research || model.simulated || is_own {
+        return match set.into_iter().find(|(_, limit)| limit.is_some()) {
+            Some((name, _)) => fault(
+                format!("{path}.{name}"),
+                "only research models of providers have this limit; remove it",
+            ),
+            None => Ok(None),
+        };
+    }
+    let own = |limit: Option<u64>, known: fn(&ReportLimits) -> u64| {
+        limit
+            .or_else(|| model.report.as_ref().map(known))
+            .filter(|limit| *limit > 0)
+    };
+    let limits = (
+        own(limits.max_input, |known| known.max_input),
+        own(limits.max_output, |known| known.max_output),
+        own(limits.max_searches, |known| known.max_searches),
+    );
+    match limits {
+        (Some(max_input), Some(max_output), Some(max_searches)) => Ok(Some(ReportLimits {
+            max_input,
+            max_output,
+            max_searches,
+        })),
+        _ => fault(
+            path,
+            "a research model of a provider needs the maximum consumption of a report: \
+             add limits = { max_input = 500000, max_output = 100000, max_searches = 100 }",
         ),
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tollgate_types::{Abilities, PriceVersion, Prices, Tokenizer};
 
 use crate::media::Media;
-use crate::research::ResearchRoles;
+use crate::research::{ReportLimits, ResearchRoles};
 
 /// A model that requests can use.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +54,8 @@ pub struct Model {
     /// Models and sources of a research model that the gateway's engine executes with models of the
     /// catalog; `None` for other models.
     pub research: Option<Arc<ResearchRoles>>,
+    /// Maximum consumption of a report of a provider's own research model; `None` for other models.
+    pub report: Option<ReportLimits>,
     /// Routes to the model: the targets of its block, or all providers that offer it. Never empty.
     pub candidates: Vec<Candidate>,
 }

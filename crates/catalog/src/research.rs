@@ -30,6 +30,19 @@ pub struct ResearchEntry {
     pub sources: Option<Vec<String>>,
 }
 
+/// Maximum consumption of a report that a provider's own research model writes. The hold pays for
+/// it; the gateway bears a higher consumption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportLimits {
+    /// Input tokens of all calls together, with the pages that the model reads.
+    pub max_input: u64,
+    /// Output tokens, including reasoning.
+    pub max_output: u64,
+    /// Searches.
+    pub max_searches: u64,
+}
+
 /// Roles of a research model, with the defaults applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResearchRoles {

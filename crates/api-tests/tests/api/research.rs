@@ -8,6 +8,7 @@ mod folders;
 mod limits;
 mod models;
 mod operators;
+mod relays;
 mod responses;
 mod web;
 

@@ -9,6 +9,7 @@ use super::{CatalogInput, LoadError, builtin_model, read_media, set_kind};
 use crate::builtin::BuiltinModel;
 use crate::media::Media;
 use crate::model::{Candidate, Model, StructuredOutput, Unknown};
+use crate::research::ReportLimits;
 
 /// Returns the record of each target; `None` for a target without one. The record is the block with
 /// the target's name (`provider/model`), else the model with this name at the provider's preset in
@@ -71,6 +72,7 @@ pub(super) fn from_targets(model: &mut Model, records: &[Option<Model>]) {
     model.context_window = smallest(|record| record.context_window);
     model.max_output_tokens = smallest(|record| record.max_output_tokens);
     model.dimensions = smallest(|record| record.dimensions);
+    model.report = largest(&known);
     let all = |ability: fn(&Model) -> bool| has_all && known.iter().all(|record| ability(record));
     set_kind(model, first.kind);
     model.reasoning = all(|record| record.reasoning);
@@ -105,6 +107,16 @@ pub(super) fn from_targets(model: &mut Model, records: &[Option<Model>]) {
         .reduce(|one, other| one.shared(&other))
         .unwrap_or_default();
     model.media = Arc::new(Media::without_factors(shared));
+}
+
+/// Returns the largest limits of reports, so that a hold pays for a report of any target.
+fn largest(known: &[&Model]) -> Option<ReportLimits> {
+    let limits = known.iter().filter_map(|record| record.report);
+    limits.reduce(|one, other| ReportLimits {
+        max_input: one.max_input.max(other.max_input),
+        max_output: one.max_output.max(other.max_output),
+        max_searches: one.max_searches.max(other.max_searches),
+    })
 }
 
 fn weakest(levels: impl Iterator<Item = StructuredOutput>) -> StructuredOutput {

@@ -742,3 +742,48 @@ fn research_models_have_their_roles() {
             .is_none()
     );
 }
+
+#[test]
+fn research_models_of_providers_have_limits() {
+    let with = |text: &str| CatalogInput {
+        providers: vec![provider("openai", "openai"), provider("own", "openai")],
+        models: BTreeMap::from([("acme/reports".to_owned(), entry(text))]),
+        ..CatalogInput::default()
+    };
+    let limits = |id: &str, text: &str| {
+        let snapshot = load(&with(text)).unwrap();
+        snapshot.resolve(id).unwrap().report
+    };
+    let report = |max_input, max_output, max_searches| {
+        Some(ReportLimits {
+            max_input,
+            max_output,
+            max_searches,
+        })
+    };
+    let prices = "prices = { input = \"1\", output = \"2\", search = \"0.01\" }\n";
+    let inherited = format!("targets = [\"openai/o3-deep-research\"]\n{prices}");
+    assert_eq!(
+        limits("openai/o3-deep-research", &inherited),
+        report(500_000, 100_000, 100)
+    );
+    assert_eq!(limits("acme/reports", &inherited), report(500_000, 100_000, 100));
+    let changed = format!("{inherited}limits = {{ max_input = 7 }}");
+    assert_eq!(limits("acme/reports", &changed), report(7, 100_000, 100));
+    let own = format!("type = \"research\"\ntargets = [\"own/new-model\"]\n{prices}");
+    let complete = format!("{own}limits = {{ max_input = 1, max_output = 2, max_searches = 3 }}");
+    assert_eq!(limits("acme/reports", &complete), report(1, 2, 3));
+    for (text, path) in [
+        (own.clone(), "models.\"acme/reports\".limits"),
+        (
+            format!("{own}limits = {{ max_input = 1, max_output = 0, max_searches = 3 }}"),
+            "models.\"acme/reports\".limits",
+        ),
+        (
+            format!("targets = [\"own/chat\"]\n{prices}limits = {{ max_searches = 3 }}"),
+            "models.\"acme/reports\".limits.max_searches",
+        ),
+    ] {
+        assert_eq!(load(&with(&text)).unwrap_err().path, path, "{text}");
+    }
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use tollgate_evidence::text::CharText;
 use tollgate_jobs::sealed;
 use tollgate_storage::Job;
 use tollgate_types::{Error, ErrorCode, JobStatus, Unit};
@@ -91,16 +92,26 @@ impl Answer {
                 start = end;
             }
         }
-        let first = self.citations().filter_map(|citation| {
-            let place = |name: &str| citation[name].as_u64();
-            Some((place("report_start")?, place("report_end")?, place("id")?))
-        });
-        places.extend(first);
+        let first: BTreeSet<(u64, u64, u64)> = self
+            .citations()
+            .filter_map(|citation| {
+                let place = |name: &str| citation[name].as_u64();
+                Some((place("report_start")?, place("report_end")?, place("id")?))
+            })
+            .collect();
+        let text = CharText::new(self.report());
+        // A report with the marks of its provider has them only where citations are first used.
+        let is_mark = |(start, end, id): &(u64, u64, u64)| {
+            let place = usize::try_from(*start).ok().zip(usize::try_from(*end).ok());
+            let written = place.and_then(|(start, end)| text.slice(start, end));
+            first.contains(&(*start, *end, *id)) || written == Some(&*format!("[{id}]"))
+        };
         let mark = |(start, end, id): (u64, u64, u64)| {
             let citation = self.citations().find(|citation| citation["id"] == id)?;
             Some(Mark { start, end, citation })
         };
-        places.into_iter().filter_map(mark).collect()
+        places.extend(first.iter().copied());
+        places.into_iter().filter(is_mark).filter_map(mark).collect()
     }
 
     fn citations(&self) -> impl Iterator<Item = &Value> {

@@ -31,15 +31,18 @@ pub(super) enum Stage {
     Read,
     Write,
     Judge,
+    /// The whole report, by a provider's own research model.
+    Report,
 }
 
 impl Stage {
-    pub(super) const ALL: [Stage; 5] = [
+    pub(super) const ALL: [Stage; 6] = [
         Stage::Plan,
         Stage::Search,
         Stage::Read,
         Stage::Write,
         Stage::Judge,
+        Stage::Report,
     ];
 
     /// Returns the name of the stage's parts of the usage row.
@@ -50,6 +53,7 @@ impl Stage {
             Stage::Read => "read",
             Stage::Write => "write",
             Stage::Judge => "judge",
+            Stage::Report => "report",
         }
     }
 }
@@ -70,7 +74,7 @@ pub(super) struct CallBound {
 pub(super) struct Bounds {
     pub(super) caps: Caps,
     pub(super) max_output_tokens: u64,
-    /// Bound of one call of each stage. Reports without a judge have no stage of that name.
+    /// Bound of one call of each stage of the report.
     pub(super) calls: BTreeMap<Stage, CallBound>,
 }
 
@@ -91,6 +95,7 @@ impl Bounds {
         let caps = self.caps;
         match stage {
             Stage::Plan => u64::from(caps.rounds) + 2,
+            Stage::Report => 1,
             Stage::Search => caps.queries.into(),
             Stage::Read => caps.pages.into(),
             Stage::Write | Stage::Judge => u64::from(caps.sections) * CALLS_PER_SECTION,

@@ -7,15 +7,16 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tollgate_accounts::Caller;
 use tollgate_jobs::{Handler, JobOutcome, Work, sealed};
+use tollgate_pipeline::provider_job::is_passing;
 use tollgate_pipeline::{Purse, Routed};
 use tollgate_storage::{Compat, Job, JobEnd, KeyMode, Settlement, StorageError, StorageErrorKind};
 use tollgate_types::usage::Outcome as Ending;
 use tollgate_types::{Credits, Error, ErrorCode, JobStatus, StepState};
 
 use super::bounds::add;
-use super::engine::{CALLS, Engine, ModelCalls, Outcome, PAGES, Stop, spent};
+use super::engine::{CALLS, Engine, ModelCalls, PAGES, Stop, spent};
 use super::payload::{Note, PageRead, Payload, StepOutcome};
-use super::{KIND, Research, report};
+use super::{KIND, Research, relay, report};
 use crate::responses::store::unavailable;
 
 /// Header and idle timeout of one call.
@@ -37,6 +38,13 @@ impl ResearchHandler {
         metrics::describe_counter!(CLAIMS, "Statements of research reports, by verification");
         Self(research)
     }
+}
+
+/// Result of an attempt to complete a job.
+enum Executed {
+    Ended(Ended),
+    /// The job pauses and continues after this time.
+    Later(Duration),
 }
 
 /// End of a job without a settlement.
@@ -63,12 +71,13 @@ impl Handler for ResearchHandler {
         };
         let (caller, routed) = match research.routed(&job, &payload).await {
             Ok(found) => found,
-            Err(error) if is_transient(&error) => return Ok(JobOutcome::Later(RETRY_DELAY)),
+            Err(error) if is_passing(&error) => return Ok(JobOutcome::Later(RETRY_DELAY)),
             Err(error) => return research.failed(&job, error),
         };
         work.resume_work().await?;
         match Box::pin(research.execute(work, &payload, caller, &routed)).await {
-            Ok(ended) => research.settled(work, &payload, ended),
+            Ok(Executed::Ended(ended)) => research.settled(work, &payload, ended),
+            Ok(Executed::Later(pause)) => Ok(JobOutcome::Later(pause)),
             Err(error) => Err(error),
         }
     }
@@ -76,7 +85,7 @@ impl Handler for ResearchHandler {
 
 impl Research {
     /// Returns the caller of a job, and its model with its agreed prices.
-    async fn routed(&self, job: &Job, payload: &Payload) -> Result<(Caller, Routed), Error> {
+    pub(super) async fn routed(&self, job: &Job, payload: &Payload) -> Result<(Caller, Routed), Error> {
         let mode = KeyMode::parse(&payload.head.mode).unwrap_or(KeyMode::Live);
         let caller = Caller::of_job(&*self.accounts, job, mode, Compat::Strict).await;
         let caller = caller.map_err(|error| unavailable(&error))?;
@@ -97,7 +106,7 @@ impl Research {
         payload: &Payload,
         caller: Caller,
         routed: &Routed,
-    ) -> tollgate_storage::Result<Ended> {
+    ) -> tollgate_storage::Result<Executed> {
         let job = work.job();
         let calls = spent(&self.vault, job, work).map_err(|error| corrupt(&error))?;
         let calls = calls
@@ -110,29 +119,43 @@ impl Research {
             payload,
             caller,
         });
+        let backends = match payload.relay {
+            Some(_) => Ok(Vec::new()),
+            None => self.backends(job.account, &routed.model, &payload.sources).await,
+        };
+        let backends = match backends {
+            Ok(backends) => backends,
+            Err(error) => return Ok(Executed::Ended(Ended::failed(error, Ending::UpstreamError))),
+        };
         let engine = Engine {
             research: self,
             work,
             payload,
             routed,
-            backends: match self.backends(job.account, &routed.model, &payload.sources).await {
-                Ok(backends) => backends,
-                Err(error) => return Ok(Ended::failed(error, Ending::UpstreamError)),
-            },
+            backends,
             models,
             conversation: payload.conversation(),
             purse: Purse::new(job.held, spent, payload.bounds.write_reserve()),
             ctx: self.pipeline.research_context(job, CALL_TIMEOUT),
         };
-        let outcome = Box::pin(engine.run()).await;
-        if let Ok(outcome) = &outcome {
-            count_claims(outcome);
+        let result = match &payload.relay {
+            Some(order) => match Box::pin(relay::execute(&engine, order)).await {
+                Ok(Err(pause)) => return Ok(Executed::Later(pause)),
+                Ok(Ok(result)) => Ok(result),
+                Err(stop) => Err(stop),
+            },
+            None => Box::pin(engine.run())
+                .await
+                .map(|outcome| report::result(payload, &outcome)),
+        };
+        if let Ok(result) = &result {
+            count_claims(result);
         }
-        Ok(match outcome {
-            Ok(outcome) => Ended {
+        Ok(Executed::Ended(match result {
+            Ok(result) => Ended {
                 status: JobStatus::Completed,
                 ending: Ending::Ok,
-                result: Some(report::result(payload, &outcome)),
+                result: Some(result),
                 error: None,
                 is_charged: true,
             },
@@ -149,7 +172,7 @@ impl Research {
                 ..Ended::failed(blocked(), Ending::BlockedOutput)
             },
             Err(Stop::Failed(error, ending)) => Ended::failed(error, ending),
-        })
+        }))
     }
 
     /// Returns the sources and notes of the recorded steps.
@@ -224,15 +247,11 @@ impl Ended {
 }
 
 /// Counts the statements of a report by the result of their verification.
-fn count_claims(outcome: &Outcome) {
-    let claims = outcome.sections.iter().flat_map(|section| &section.claims);
-    for claim in claims {
-        metrics::counter!(CLAIMS, "status" => claim.status.as_str()).increment(1);
+fn count_claims(result: &Value) {
+    for claim in result["claims"].as_array().into_iter().flatten() {
+        let status = claim["status"].as_str().unwrap_or_default().to_owned();
+        metrics::counter!(CLAIMS, "status" => status).increment(1);
     }
-}
-
-fn is_transient(error: &Error) -> bool {
-    matches!(error.code, ErrorCode::Overloaded | ErrorCode::ModelUnavailable)
 }
 
 fn blocked() -> Error {

@@ -20,6 +20,7 @@ mod job;
 mod payload;
 mod progress;
 mod read;
+mod relay;
 mod report;
 pub(crate) mod responses;
 mod routes;

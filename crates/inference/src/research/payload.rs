@@ -12,6 +12,7 @@ use tollgate_upstream::SearchFilters;
 use super::bounds::Bounds;
 use super::cast::{Cast, Spent};
 use super::read::{Message, SourceSpec};
+use super::relay::RelayOrder;
 
 /// An accepted request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub(super) struct Payload {
     pub(super) disable_formatting: bool,
     pub(super) marks_unverified: bool,
     pub(super) sources: Vec<SourceSpec>,
+    /// Settings of a report that a provider's own model writes; `None` for the engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) relay: Option<RelayOrder>,
     pub(super) accepted_at: Timestamp,
 }
 

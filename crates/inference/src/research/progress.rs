@@ -11,7 +11,10 @@ pub(super) fn line(kind: &str, body: &Value) -> Option<String> {
     };
     let line = match kind {
         "research.plan" => format!("Questions: {}", texts("questions").join("; ")),
-        "research.search" => format!("Searched for \"{}\": {} results", text("query"), body["results"]),
+        "research.search" => match body["results"].as_u64() {
+            Some(results) => format!("Searched for \"{}\": {results} results", text("query")),
+            None => format!("Searched for \"{}\"", text("query")),
+        },
         "research.source" => format!("Opened \"{}\" ({})", text("title"), text("final_url")),
         "research.read" => match body["skipped"].as_str() {
             Some(reason) => format!("Skipped {}: {reason}", text("url")),
@@ -56,6 +59,11 @@ mod tests {
                 "research.search",
                 json!({"query": "ferry", "results": 3}),
                 Some("Searched for \"ferry\": 3 results\n"),
+            ),
+            (
+                "research.search",
+                json!({"query": "ferry"}),
+                Some("Searched for \"ferry\"\n"),
             ),
             (
                 "research.read",

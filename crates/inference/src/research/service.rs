@@ -18,6 +18,7 @@ use super::bounds::Bounds;
 use super::effort::Effort;
 use super::payload::{Head, Payload, ResponseSettings};
 use super::read::{self, Request};
+use super::relay::{self, RelayOrder};
 use super::tariff::Tariff;
 use super::wire::ResearchReport;
 use super::{KIND, Research, report, sources};
@@ -80,6 +81,8 @@ struct Prepared {
     routed: Routed,
     tariff: Tariff,
     bounds: Bounds,
+    /// Settings of a report that a provider's own model writes.
+    relay: Option<RelayOrder>,
 }
 
 /// Returns the hold that [`create`] would take for the same request.
@@ -260,13 +263,28 @@ async fn prepare(submission: &Submission<'_>) -> Result<Prepared, Error> {
         return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
     }
     check_question(&routed, request)?;
-    let backends = research
-        .backends(caller.account_id(), &routed.model, &request.sources)
-        .await?;
-    check_policy(research, ctx, request).await?;
-    let caps = effort(&routed, request)?.caps();
-    let caps = caps.limited(request.max_searches, request.max_pages);
+    let mut routed = routed;
+    let effort = effort(&routed, request)?;
     let max_output_tokens = output_tokens(&routed, request)?;
+    let limits = routed.model.report;
+    let relay = limits.map(|limits| RelayOrder::new(request, effort, limits));
+    let backends = match &relay {
+        Some(order) => {
+            relay::check_sources(&request.sources)?;
+            let instructions = request.instructions.as_ref();
+            let call = relay::call(&request.messages, instructions, &request.filters, order);
+            routed.retain_job_providers(&call)?;
+            Vec::new()
+        }
+        None => {
+            let sources = &request.sources;
+            research
+                .backends(caller.account_id(), &routed.model, sources)
+                .await?
+        }
+    };
+    check_policy(research, ctx, request).await?;
+    let caps = effort.caps().limited(request.max_searches, request.max_pages);
     let max_cost = [request.max_cost, ctx.max_cost.amount()]
         .into_iter()
         .flatten()
@@ -275,7 +293,10 @@ async fn prepare(submission: &Submission<'_>) -> Result<Prepared, Error> {
         .iter()
         .map(|one| (one.backend.name().to_owned(), one.terms.clone()))
         .collect();
-    let tariff = Tariff::new(&research.pipeline, caller, &routed, &named)?;
+    let tariff = match &relay {
+        Some(order) => Tariff::of_relay(&routed, order),
+        None => Tariff::new(&research.pipeline, caller, &routed, &named)?,
+    };
     let bounds = tariff
         .fit(caps, max_output_tokens, max_cost)
         .map_err(|minimum| too_expensive(request, minimum))?;
@@ -283,6 +304,7 @@ async fn prepare(submission: &Submission<'_>) -> Result<Prepared, Error> {
         routed,
         tariff,
         bounds,
+        relay,
     })
 }
 
@@ -391,6 +413,7 @@ impl Prepared {
             disable_formatting: request.disable_formatting,
             marks_unverified: request.marks_unverified,
             sources: request.sources,
+            relay: self.relay,
             accepted_at,
         }
     }

@@ -18,6 +18,7 @@ use super::bounds::{
 use super::cast::{Cast, QUERY, StageModel};
 use super::effort::Caps;
 use super::engine::prompts;
+use super::relay::RelayOrder;
 use crate::decisions::input_demand;
 
 /// Additional output of a model that reasons before it answers, in tokens.
@@ -35,6 +36,8 @@ pub(super) struct Tariff {
     /// Names of the backends.
     backends: Vec<String>,
     roles: BTreeMap<Stage, Role>,
+    /// Maximum consumption of a report that a provider's own model writes; `None` for the engine.
+    relayed: Option<Usage>,
 }
 
 /// The model of a stage.
@@ -97,7 +100,26 @@ impl Tariff {
             own,
             backends: backends.iter().map(|(name, _)| name.clone()).collect(),
             roles,
+            relayed: None,
         })
+    }
+
+    /// Returns the tariff of a report that a provider's own model writes, with this consumption at
+    /// most.
+    pub(super) fn of_relay(routed: &Routed, order: &RelayOrder) -> Self {
+        let own = routed.model.clone();
+        Self {
+            cast: Cast {
+                own: stage_model(&routed.public_model, &own),
+                stages: BTreeMap::new(),
+                searches: BTreeMap::new(),
+            },
+            not_covered_by: own.not_covered_by.clone(),
+            relayed: Some(order.max_usage(&own.prices)),
+            own,
+            backends: Vec::new(),
+            roles: BTreeMap::new(),
+        }
     }
 
     /// Returns the bounds of the largest report within `caps` whose maximum cost is at most
@@ -113,7 +135,8 @@ impl Tariff {
             if max_cost.is_none_or(|max| bounds.total() <= max) {
                 return Ok(bounds);
             }
-            caps = caps.reduced().ok_or_else(|| bounds.total())?;
+            let reduced = caps.reduced().filter(|_| self.relayed.is_none());
+            caps = reduced.ok_or_else(|| bounds.total())?;
         }
     }
 
@@ -155,9 +178,12 @@ impl Tariff {
 
     fn stages(&self) -> impl Iterator<Item = Stage> {
         let has_judge = self.roles.contains_key(&Stage::Judge);
-        Stage::ALL
-            .into_iter()
-            .filter(move |stage| *stage != Stage::Judge || has_judge)
+        let is_relay = self.relayed.is_some();
+        Stage::ALL.into_iter().filter(move |stage| match stage {
+            Stage::Report => is_relay,
+            Stage::Judge => has_judge,
+            _ => !is_relay,
+        })
     }
 
     /// Returns the maximum of one call of a stage; `None` for a stage without calls.
@@ -167,7 +193,10 @@ impl Tariff {
         }
         match self.roles.get(&stage) {
             Some(role) => role.priced(output(stage, section_tokens)),
-            None => Some(self.priced_by_own(stage, section_tokens)),
+            None => {
+                let usage = Usage::tokens(input(stage), output(stage, section_tokens));
+                Some(self.priced_by_own(stage, self.relayed.unwrap_or(usage)))
+            }
         }
     }
 
@@ -188,8 +217,7 @@ impl Tariff {
         }
     }
 
-    fn priced_by_own(&self, stage: Stage, section_tokens: u64) -> Priced {
-        let usage = Usage::tokens(input(stage), output(stage, section_tokens));
+    fn priced_by_own(&self, stage: Stage, usage: Usage) -> Priced {
         let prices = &self.own.prices;
         let items = usage.iter().map(|(unit, quantity)| Item {
             unit,
@@ -243,7 +271,7 @@ fn input(stage: Stage) -> u64 {
         Stage::Read => READER_INPUT,
         Stage::Write => WRITER_INPUT,
         Stage::Judge => JUDGE_INPUT,
-        Stage::Search => 0,
+        Stage::Search | Stage::Report => 0,
     }
 }
 
@@ -253,7 +281,7 @@ fn output(stage: Stage, section_tokens: u64) -> u64 {
         Stage::Plan => PLANNER_OUTPUT,
         Stage::Read => READER_OUTPUT,
         Stage::Write => section_tokens,
-        Stage::Judge | Stage::Search => 0,
+        Stage::Judge | Stage::Search | Stage::Report => 0,
     }
 }
 

@@ -26,7 +26,7 @@ use crate::reports::{
 /// Path of interactions below the base URL.
 const PATH: &str = "/interactions";
 /// Delay before the first poll.
-const POLL_AFTER: Duration = Duration::from_secs(2);
+const POLL_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Serialize, Deserialize)]
 struct Handle {

@@ -23,7 +23,7 @@ use crate::reports::{
 };
 
 /// Delay before the first poll.
-const POLL_AFTER: Duration = Duration::from_secs(2);
+const POLL_AFTER: Duration = Duration::from_secs(1);
 
 /// Endpoint of background responses.
 #[derive(Debug)]

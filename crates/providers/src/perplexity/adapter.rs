@@ -20,7 +20,7 @@ use crate::reports::{MAX_REPORT_BYTES, Unsupported, text};
 /// Path of the asynchronous requests below the base URL.
 const PATH: &str = "/async/chat/completions";
 /// Delay before the first poll.
-const POLL_AFTER: Duration = Duration::from_secs(2);
+const POLL_AFTER: Duration = Duration::from_secs(1);
 
 /// Perplexity's research models. Other models of Perplexity are not supported.
 #[derive(Debug)]

@@ -19,8 +19,8 @@ use tollgate_types::{Date, Error};
 use tollgate_upstream::{CallContext, ResearchBrief, ResearchPlan, ResearchProvider};
 
 pub(super) use models::ModelCalls;
-pub(super) use pages::PAGES;
-pub(super) use steps::{CALLS, spent};
+pub(super) use pages::{PAGES, Page, off_the_runtime};
+pub(super) use steps::{CALLS, spent, within};
 pub(super) use verify::{Claim, ClaimStatus};
 pub(super) use writing::Section;
 
@@ -29,7 +29,7 @@ use super::backends::SourceBackend;
 use super::payload::{Note, Payload, Source};
 
 /// Number of concurrent calls of a job.
-const MAX_CONCURRENT_CALLS: usize = 8;
+pub(super) const MAX_CONCURRENT_CALLS: usize = 8;
 /// Number of sections that are written concurrently.
 const MAX_CONCURRENT_SECTIONS: usize = 4;
 

@@ -15,7 +15,7 @@ use tollgate_evidence::simhash::{is_near_duplicate, simhash};
 use tollgate_evidence::text::{CharText, clean};
 use tollgate_storage::{StorageError, StorageErrorKind};
 use tollgate_types::Date;
-use tollgate_upstream::{NoteDraft, PageExcerpt, SearchBackend, SearchDocument};
+use tollgate_upstream::{NoteDraft, PageExcerpt, SearchBackend, SearchDocument, SourceKind};
 
 use super::super::bounds::{READER_INPUT, Stage};
 use super::super::payload::{Hit, Note, PageRead, Payload, Source};
@@ -38,9 +38,30 @@ const HIDDEN_TEXT: &str = "hidden_text";
 const EXCERPT: &str = "excerpt";
 
 /// A page to read.
-pub(super) struct Page {
-    pub(super) hit: Hit,
-    pub(super) backend: Arc<dyn SearchBackend>,
+pub(in super::super) struct Page {
+    hit: Hit,
+    /// Backend that found the page; `None` for a web page that a provider cites.
+    backend: Option<Arc<dyn SearchBackend>>,
+}
+
+impl Page {
+    pub(super) fn new(hit: Hit, backend: Arc<dyn SearchBackend>) -> Self {
+        Self {
+            hit,
+            backend: Some(backend),
+        }
+    }
+
+    /// Returns a web page that a provider cites.
+    pub(in super::super) fn web(hit: Hit) -> Self {
+        Self { hit, backend: None }
+    }
+
+    fn kind(&self) -> SourceKind {
+        self.backend
+            .as_ref()
+            .map_or(SourceKind::Web, |backend| backend.kind())
+    }
 }
 
 /// Reason why a page has no notes.
@@ -140,6 +161,18 @@ impl Engine<'_> {
         Ok(is_affordable)
     }
 
+    /// Reads and stores a page. Returns its source and text; `None` if it cannot be read, or a
+    /// filter excludes it.
+    pub(in super::super) async fn stored_page(
+        &self,
+        step: u32,
+        number: u32,
+        page: &Page,
+    ) -> Result<Option<(Source, String)>, Stop> {
+        let read = self.page(step, number, page).await?.ok();
+        Ok(read.map(|page| (page.source, page.text.to_string())))
+    }
+
     /// Stores the text of a page.
     async fn page(&self, step: u32, number: u32, page: &Page) -> Result<Result<ReadPage, Unread>, Stop> {
         let work = self.work.part(Arc::new(Silent));
@@ -195,8 +228,8 @@ impl Engine<'_> {
     /// read. If a web page cannot be read, the text from the search service replaces it.
     async fn document(&self, page: &Page) -> Result<(SearchDocument, Vec<String>), String> {
         let hit = &page.hit;
-        if hit.is_readable {
-            return match page.backend.read(&self.ctx, &hit.url).await {
+        if let Some(backend) = page.backend.as_ref().filter(|_| hit.is_readable) {
+            return match backend.read(&self.ctx, &hit.url).await {
                 Ok(Some(document)) => Ok((document, Vec::new())),
                 Ok(None) => Err("not found".to_owned()),
                 Err(error) => {
@@ -260,7 +293,7 @@ impl Engine<'_> {
         flags.extend(is_suspected.then(|| INJECTION.to_owned()));
         let source = Source {
             number,
-            kind: page.backend.kind().as_str().to_owned(),
+            kind: page.kind().as_str().to_owned(),
             url: hit.url.clone(),
             final_url: document.url,
             title,
@@ -272,7 +305,7 @@ impl Engine<'_> {
             simhash,
             media: stored.media,
             flags,
-            is_private: page.backend.is_private(),
+            is_private: page.backend.as_ref().is_some_and(|backend| backend.is_private()),
         };
         Ok((PageRead::Stored(Box::new(source)), Some(stored.text)))
     }
@@ -331,7 +364,9 @@ impl Engine<'_> {
 }
 
 /// Runs a computation over a long text on a thread where it may block.
-async fn off_the_runtime<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T, Stop> {
+pub(in super::super) async fn off_the_runtime<T: Send + 'static>(
+    compute: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Stop> {
     let computed = tokio::task::spawn_blocking(compute).await;
     computed.map_err(|error| {
         Stop::Storage(StorageError::new(

@@ -41,7 +41,7 @@ pub(in super::super) fn of(stage: Stage) -> Vec<JsonPrompt> {
             empty(write(&brief, "", &[], 0, 0)),
             empty(correct(&brief, &[], 0, 0)),
         ],
-        Stage::Search | Stage::Judge => Vec::new(),
+        Stage::Search | Stage::Judge | Stage::Report => Vec::new(),
     }
 }
 

@@ -300,10 +300,7 @@ impl Engine<'_> {
             if let Some(host) = host {
                 *known.hosts.entry(host).or_default() += 1;
             }
-            pages.push(Page {
-                hit: hit.clone(),
-                backend: backend.backend.clone(),
-            });
+            pages.push(Page::new(hit.clone(), backend.backend.clone()));
         }
         pages
     }

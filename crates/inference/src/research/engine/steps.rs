@@ -15,6 +15,7 @@ use tollgate_upstream::{ResearchReply, UpstreamError, UpstreamErrorKind};
 use super::super::bounds::Stage;
 use super::super::cast::Spent;
 use super::super::payload::StepOutcome;
+use super::super::relay::RELAY_STEP;
 use super::{Engine, Stop};
 
 /// Counter of the calls of research jobs.
@@ -45,6 +46,7 @@ fn stage(number: u32) -> Option<Stage> {
         PLAN_STEP | OUTLINE_STEP => return Some(Stage::Plan),
         SECTION_STEP..JUDGE_STEP | CORRECTION_STEP..SECOND_JUDGE_STEP => return Some(Stage::Write),
         JUDGE_STEP..CORRECTION_STEP | SECOND_JUDGE_STEP..DELTA_STEP => return Some(Stage::Judge),
+        RELAY_STEP => return Some(Stage::Report),
         DELTA_STEP.. => return None,
         _ => {}
     }
@@ -167,7 +169,7 @@ impl Engine<'_> {
 
     /// Executes a step without a cost, or returns its recorded result. `progress` is recorded with
     /// the result.
-    pub(super) async fn local<T: Serialize + DeserializeOwned>(
+    pub(in super::super) async fn local<T: Serialize + DeserializeOwned>(
         &self,
         work: &Work,
         number: u32,
@@ -262,7 +264,7 @@ impl Engine<'_> {
     }
 
     /// Returns an event with an encrypted body.
-    pub(super) fn event(&self, kind: &str, body: &serde_json::Value) -> Progress {
+    pub(in super::super) fn event(&self, kind: &str, body: &serde_json::Value) -> Progress {
         let mut progress = Progress::default();
         match self.sealed(body) {
             Ok(body) => progress.events.push(NewJobEvent {
@@ -285,7 +287,7 @@ impl Engine<'_> {
     }
 
     /// Changes the phase of the job.
-    pub(super) async fn enter(&self, phase: &str, percent: u8) -> Result<(), Stop> {
+    pub(in super::super) async fn enter(&self, phase: &str, percent: u8) -> Result<(), Stop> {
         let progress = Progress {
             phase: Some(phase.into()),
             percent: Some(percent),
@@ -318,18 +320,17 @@ fn corrupt(error: &Error) -> StorageError {
 
 /// Returns a usage that costs at most as much as `bound`. A provider may report more than the call
 /// allowed; the caller does not pay for it.
-fn within(usage: Usage, bound: &Usage) -> Usage {
+pub(in super::super) fn within(usage: Usage, bound: &Usage) -> Usage {
     let (input, output) = (bound.total_input(), bound.total_output());
-    match usage.has_non_tokens() || usage.total_input() > input || usage.total_output() > output {
-        false => usage,
-        true => usage.iter().fold(
-            Usage::tokens(usage.total_input().min(input), usage.total_output().min(output)),
-            |within, (unit, quantity)| match unit.is_token() {
-                true => within,
-                false => within.with(unit, quantity.min(bound.get(unit))),
-            },
-        ),
-    }
+    let is_within = usage.total_input() <= input && usage.total_output() <= output;
+    let tokens = match is_within {
+        true => usage,
+        false => Usage::tokens(usage.total_input().min(input), usage.total_output().min(output)),
+    };
+    let others = usage.iter().filter(|(unit, _)| !unit.is_token());
+    others.fold(tokens, |within, (unit, quantity)| {
+        within.with(unit, quantity.min(bound.get(unit)))
+    })
 }
 
 /// Returns the number of lost attempts that a step has recorded.
@@ -354,4 +355,23 @@ pub(in super::super) fn spent(vault: &Vault, job: &Job, work: &Work) -> Result<V
         Ok((stage, outcome.spent()))
     });
     calls.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_types::Unit;
+
+    use super::*;
+
+    #[test]
+    fn a_usage_within_its_bound_is_unchanged() {
+        let bound = Usage::tokens(1_000, 100).with(Unit::Search, 2_000_000);
+        let usage = Usage::tokens(600, 40)
+            .with(Unit::CacheRead, 400)
+            .with(Unit::Reasoning, 60)
+            .with(Unit::Search, 1_000_000);
+        assert_eq!(within(usage, &bound), usage);
+        let more = usage.with(Unit::Reasoning, 61).with(Unit::Search, 3_000_000);
+        assert_eq!(within(more, &bound), bound);
+    }
 }
