@@ -39,7 +39,7 @@ pub struct ReportLimits {
     pub max_input: u64,
     /// Output tokens, including reasoning.
     pub max_output: u64,
-    /// Searches.
+    /// Number of searches.
     pub max_searches: u64,
 }
 

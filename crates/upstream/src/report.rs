@@ -38,9 +38,9 @@ pub struct ReportCall {
 pub enum ReportRole {
     /// Instructions before the conversation.
     System,
-    /// The caller.
+    /// Questions of the caller.
     User,
-    /// The model.
+    /// Answers of the model.
     Assistant,
 }
 
@@ -53,7 +53,7 @@ pub struct ReportMessage {
     pub text: String,
 }
 
-/// A report of a provider.
+/// A report with its sources and its consumption.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProviderReport {
     /// Text in Markdown, with the provider's citation marks.
@@ -79,7 +79,7 @@ pub struct ReportSource {
     pub url: String,
     /// Title, empty if the provider reports none.
     pub title: String,
-    /// Publication date.
+    /// Publication date; `None` if the provider reports none.
     pub date: Option<Date>,
     /// Excerpt of the document, as the provider reports it.
     pub excerpt: Option<String>,

@@ -1,5 +1,5 @@
-import type { ComponentChildren, VNode } from "preact";
-import { useRef } from "preact/hooks";
+import { createContext, type ComponentChildren, type VNode } from "preact";
+import { useContext, useRef } from "preact/hooks";
 
 import { externalLink } from "../shell/download.ts";
 import { Code } from "./code.tsx";
@@ -13,6 +13,12 @@ interface Parsed {
   /** Elements of the finished blocks, which stay the same objects, so that Preact skips them. */
   finished: VNode[];
 }
+
+/** Draws a mark such as `[2]`; null for a number that is no mark. */
+export type DrawMark = (number: number) => ComponentChildren | null;
+
+/** Drawing of the marks in the texts below. Without it, marks are text. */
+export const Marks = createContext<DrawMark | null>(null);
 
 /**
  * Shows markdown of a model or a person. While the text grows, only its last block is read again.
@@ -157,9 +163,21 @@ function slices(text: string): string[] {
   return found;
 }
 
+const MARK = /\[\d+\]/;
+
+function MarkedText(props: { text: string }) {
+  const drawMark = useContext(Marks);
+  if (!drawMark) return <>{slices(props.text)}</>;
+  const parts = props.text.split(/(\[\d+\])/);
+  return <>{parts.map((part) => (/^\[\d+\]$/.test(part) ? (drawMark(Number(part.slice(1, -1))) ?? part) : part))}</>;
+}
+
 function inlines(list: Inline[]): ComponentChildren {
   return list.map((inline, index) => {
-    if (typeof inline === "string") return inline.length > SLICE_LENGTH ? slices(inline) : inline;
+    if (typeof inline === "string") {
+      if (MARK.test(inline)) return <MarkedText key={index} text={inline} />;
+      return inline.length > SLICE_LENGTH ? slices(inline) : inline;
+    }
     switch (inline.kind) {
       case "strong":
         return <strong key={index}>{inlines(inline.children)}</strong>;

@@ -153,7 +153,7 @@ fn marks(text: &str, cited: &[Option<usize>]) -> Vec<ReportMark> {
     marks
 }
 
-/// Returns the usage. Citation tokens are input, and reasoning tokens are not part of the completion.
+/// Returns the usage. Citation tokens are input. Reasoning tokens are not part of the completion.
 fn usage(usage: &Value) -> Option<Usage> {
     usage["completion_tokens"].as_u64()?;
     let input = count(usage, "prompt_tokens").saturating_add(count(usage, "citation_tokens"));

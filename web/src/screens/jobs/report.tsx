@@ -1,10 +1,10 @@
-import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 
 import { Button } from "../../parts/button.tsx";
 import { Chip } from "../../parts/data.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Icon } from "../../parts/icon.tsx";
+import { Markdown, Marks } from "../../parts/markdown.tsx";
 import { ErrorState, Skeleton } from "../../parts/states.tsx";
 import { open, PUBLIC_API } from "../../shell/api.ts";
 import { externalLink } from "../../shell/download.ts";
@@ -21,10 +21,12 @@ interface Citation {
   url: string;
   title: string;
   date: string | null;
-  quote: string;
-  start: number;
-  end: number;
-  match: string;
+  /** Passage of the source; null if the gateway found none that supports the statement. */
+  quote: string | null;
+  start: number | null;
+  end: number | null;
+  match: string | null;
+  verified: boolean;
 }
 
 interface Source {
@@ -59,7 +61,7 @@ export function ReportView(props: { job: Job }) {
   const { stats } = result;
   return (
     <article class="report" aria-label="Report">
-      <Sections report={result} onOpen={setOpened} />
+      <ReportText report={result} onOpen={setOpened} />
       <p class="muted t12">
         {plural(stats.verified, "verified statement")}
         {stats.removed > 0 && `, ${count(stats.removed)} removed`} from {plural(result.sources.length, "source")};{" "}
@@ -72,39 +74,34 @@ export function ReportView(props: { job: Job }) {
   );
 }
 
-/** The text of a report: headings and paragraphs, with a button for each citation mark. */
-function Sections(props: { report: Report; onOpen: (citation: Citation) => void }) {
-  const blocks = props.report.report.split(/\n{2,}/);
+/** The text of a report, with a button for each citation mark. */
+function ReportText(props: { report: Report; onOpen: (citation: Citation) => void }) {
+  const { citations, report } = props.report;
+  const drawMark = (id: number) => {
+    const citation = citations.find((one) => one.id === id);
+    return citation ? <Mark key={id} citation={citation} onOpen={props.onOpen} /> : null;
+  };
   return (
-    <div class="md">
-      {blocks.map((block, index) =>
-        block.startsWith("## ") ? (
-          <h3 key={index}>{block.slice(3)}</h3>
-        ) : (
-          <p key={index}>{withMarks(block, props.report.citations, props.onOpen)}</p>
-        ),
-      )}
-    </div>
+    <Marks.Provider value={drawMark}>
+      <Markdown text={report} />
+    </Marks.Provider>
   );
 }
 
-function withMarks(text: string, citations: Citation[], onOpen: (citation: Citation) => void): (string | VNode)[] {
-  return text.split(/(\[\d+\])/).map((part, index) => {
-    const citation = /^\[\d+\]$/.test(part) ? citations.find((one) => one.id === Number(part.slice(1, -1))) : undefined;
-    if (!citation) return part;
-    return (
-      <button
-        key={index}
-        type="button"
-        class="cite"
-        aria-label={`Citation ${citation.id}: ${citation.title}`}
-        title={citation.title}
-        onClick={() => onOpen(citation)}
-      >
-        {citation.id}
-      </button>
-    );
-  });
+function Mark(props: { citation: Citation; onOpen: (citation: Citation) => void }) {
+  const { citation } = props;
+  const name = citation.title || citation.url;
+  return (
+    <button
+      type="button"
+      class={citation.verified ? "cite" : "cite open"}
+      aria-label={`Citation ${citation.id}${citation.verified ? "" : ", not verified"}: ${name}`}
+      title={name}
+      onClick={() => props.onOpen(citation)}
+    >
+      {citation.id}
+    </button>
+  );
 }
 
 function SourceList(props: { sources: Source[] }) {
@@ -128,6 +125,7 @@ function SourceList(props: { sources: Source[] }) {
                 {[source.author, source.date, source.url].filter(Boolean).join(" · ")}
               </span>
               {!source.cited && <Chip>Not cited</Chip>}
+              {source.flags.includes("unread") && source.cited && <Chip>Not read</Chip>}
               {source.flags.includes("injection_suspected") && <Chip tone="warn">Addresses the reader</Chip>}
             </li>
           );
@@ -137,19 +135,15 @@ function SourceList(props: { sources: Source[] }) {
   );
 }
 
-/** The quote of a citation within the stored text of its source. */
+/** A citation: its quote within the stored text of its source, or the reason why there is none. */
 function QuoteDialog(props: { job: string; citation: Citation; onClose: () => void }) {
   const { citation, job } = props;
-  const path = `${PUBLIC_API}/research/${encodeURIComponent(job)}/sources/${encodeURIComponent(citation.source_id)}`;
-  const text = useResource(`${job}.${citation.id}`, async (signal) => {
-    const response = await open("GET", path, { account: true, signal });
-    return [...(await response.text())];
-  });
   const link = externalLink(citation.url);
+  const match = citation.match === "exact" ? "verbatim" : citation.match;
   return (
     <Dialog title={citation.title || citation.url} onClose={props.onClose} footer={<Button onClick={props.onClose}>Close</Button>}>
       <p class="muted t12 breakable">
-        {[citation.date, citation.match === "exact" ? "verbatim" : citation.match].filter(Boolean).join(" · ")} ·{" "}
+        {[citation.date, match].filter(Boolean).map((fact) => `${fact} · `)}
         {link ? (
           <a href={link} target="_blank" rel="noopener noreferrer">
             {citation.url} <Icon name="open" small />
@@ -158,16 +152,31 @@ function QuoteDialog(props: { job: string; citation: Citation; onClose: () => vo
           citation.url
         )}
       </p>
-      {text.error && <ErrorState what="The source" error={text.error} onRetry={text.reload} />}
-      {!text.data && !text.error && <Skeleton width="100%" height={120} />}
-      {text.data && <Passage text={text.data} citation={citation} />}
+      {citation.start === null || citation.end === null ? (
+        <p>
+          This citation is not verified: no passage of the page supports the statement, or the page could not be read.
+        </p>
+      ) : (
+        <Quote job={job} citation={citation} start={citation.start} end={citation.end} />
+      )}
     </Dialog>
   );
 }
 
-function Passage(props: { text: string[]; citation: Citation }) {
-  const { text } = props;
-  const { start, end } = props.citation;
+function Quote(props: { job: string; citation: Citation; start: number; end: number }) {
+  const { citation, job } = props;
+  const path = `${PUBLIC_API}/research/${encodeURIComponent(job)}/sources/${encodeURIComponent(citation.source_id)}`;
+  const text = useResource(`${job}.${citation.id}`, async (signal) => {
+    const response = await open("GET", path, { account: true, signal });
+    return [...(await response.text())];
+  });
+  if (text.error) return <ErrorState what="The source" error={text.error} onRetry={text.reload} />;
+  if (!text.data) return <Skeleton width="100%" height={120} />;
+  return <Passage text={text.data} start={props.start} end={props.end} />;
+}
+
+function Passage(props: { text: string[]; start: number; end: number }) {
+  const { text, start, end } = props;
   const from = Math.max(0, start - CONTEXT);
   const to = Math.min(text.length, end + CONTEXT);
   const part = (first: number, last: number) => text.slice(first, last).join("");

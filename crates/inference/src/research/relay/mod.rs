@@ -56,13 +56,13 @@ impl RelayOrder {
 
     /// Returns the most expensive consumption within the limits.
     pub(super) fn max_usage(&self, prices: &Prices) -> Usage {
-        let dearer = |one: Unit, other: Unit| match prices.per_million(other) > prices.per_million(one) {
+        let costlier = |one: Unit, other: Unit| match prices.per_million(other) > prices.per_million(one) {
             true => other,
             false => one,
         };
         Usage::ZERO
-            .with(dearer(Unit::Input, Unit::CacheRead), self.limits.max_input)
-            .with(dearer(Unit::Output, Unit::Reasoning), self.limits.max_output)
+            .with(costlier(Unit::Input, Unit::CacheRead), self.limits.max_input)
+            .with(costlier(Unit::Output, Unit::Reasoning), self.limits.max_output)
             .with(Unit::Search, self.limits.max_searches.saturating_mul(QUERY))
     }
 }

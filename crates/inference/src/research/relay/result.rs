@@ -384,14 +384,14 @@ mod tests {
             unread(3, "https://c.example"),
         ];
         let report = report(
-            "Été.\n\n# Ferries\n\nFerries sail on 212 days. <a><b> The fare is 5 € <a>, not 6 € <a>.\n\nNobody knows <c>.",
+            "Été.\n\n# Ferries\n\nFerries sail on 212 days. <a><b> The fare is 5 € <a>, not 6 € <a>.\n\nRain is rare <c>.",
         );
         let cited = assemble(&formatted(&report), false, &report, &sources);
         let result = cited.result;
         let text = &result["report"];
         assert_eq!(
             text,
-            "Été.\n\n## Ferries\n\nFerries sail on 212 days.[1][2] The fare is 5 €[3], not 6 €[4].\n\nNobody knows[5]."
+            "Été.\n\n## Ferries\n\nFerries sail on 212 days.[1][2] The fare is 5 €[3], not 6 €[4].\n\nRain is rare[5]."
         );
         let joined: String = cited.sections.iter().map(|(_, text)| &**text).collect();
         assert_eq!(text, &joined);
@@ -430,7 +430,7 @@ mod tests {
             ("Ferries sail on 212 days.", "verified"),
             ("The fare is 5 €", "verified"),
             ("not 6 €", "unverified"),
-            ("Nobody knows", "unverified"),
+            ("Rain is rare", "unverified"),
         ];
         assert_eq!(
             claims,

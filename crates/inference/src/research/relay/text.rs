@@ -208,7 +208,8 @@ impl MarkedSection {
     }
 }
 
-/// Returns the first byte of a place after white space and markup; `None` if nothing else is there.
+/// Returns the first byte of a place after white space and markup; `None` if the place has nothing
+/// else.
 fn first_word(text: &str, place: Range<usize>) -> Option<usize> {
     let part = text.get(place.clone())?;
     let is_empty = |c: char| c.is_whitespace() || MARKUP.contains(&c) || matches!(c, ',' | ';' | '.');
