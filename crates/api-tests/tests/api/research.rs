@@ -4,6 +4,7 @@ mod asynchronous;
 mod bad_input;
 mod chat;
 mod crash;
+mod example;
 mod folders;
 mod limits;
 mod models;

@@ -186,6 +186,9 @@ pub fn research(place: Place, command: Research, printer: &Printer) -> Result<Ex
         Research::Sources => {
             let sources = send(&start(place)?, ShowResearchSources, "")?;
             printer.answer(&sources, || tables::sources(&sources))?;
+            if sources.search.is_empty() && sources.corpora.is_empty() {
+                printer.hint("No search services or corpora. Add a section [search.NAME] or [corpora.NAME].");
+            }
             Ok(Exit::Fine)
         }
         Research::Eval(command) => eval(&command, printer),

@@ -32,6 +32,8 @@ const PAGE_STEP: u32 = 200_100;
 const SECTION_STEP: u32 = 201_000;
 /// Maximum number of sources of a report, and of pages that are read.
 const MAX_SOURCES: usize = 100;
+/// Maximum size of the text of a report. A report of 100,000 tokens has about a tenth of it.
+const MAX_REPORT_BYTES: usize = 4 << 20;
 /// Timeout of the response to a submission.
 const SUBMIT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time after which a report of the slowest provider is late.
@@ -83,6 +85,12 @@ impl ProviderJob for ReportJob<'_> {
         handle: &Handle,
         mut report: ProviderReport,
     ) -> Result<Self::Outcome, OutputError> {
+        if report.text.len() > MAX_REPORT_BYTES {
+            return Err(OutputError::Wrong(format!(
+                "the report has {} bytes; the maximum is {MAX_REPORT_BYTES}",
+                report.text.len()
+            )));
+        }
         if !self.payload.disable_formatting {
             report.raw = Value::Null;
         }
