@@ -59,11 +59,13 @@ export function ReportView(props: { job: Job }) {
   const { result } = props.job;
   if (!isReport(result)) return null;
   const { stats } = result;
+  const unverified = stats.claims - stats.verified - stats.removed;
   return (
     <article class="report" aria-label="Report">
       <ReportText report={result} onOpen={setOpened} />
       <p class="muted t12">
         {plural(stats.verified, "verified statement")}
+        {unverified > 0 && `, ${count(unverified)} not verified`}
         {stats.removed > 0 && `, ${count(stats.removed)} removed`} from {plural(result.sources.length, "source")};{" "}
         {plural(stats.searches, "search", "searches")}
         {result.degraded && ". A search or a call failed, so the report may be incomplete"}.
