@@ -1,18 +1,60 @@
 //! Shared code of the reports of providers' own research models: prompts, sources and citation
 //! marks. The code for each provider is in that provider's folder.
 
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollgate_types::Error;
 use tollgate_types::usage::{MAX_QUANTITY, Unit, Usage};
-use tollgate_upstream::{ReportCall, ReportMark, ReportRole, ReportSource, UpstreamError};
+use tollgate_upstream::{
+    GenerationState, ProviderReport, ReportCall, ReportMark, ReportRole, ReportSource, Submitted,
+    UpstreamError,
+};
 
-use crate::media::reject_unsupported;
+use crate::media::{from_handle, reject_unsupported, to_handle};
 
 /// Maximum size of a response with a report, in bytes. It also contains the reasoning and the
 /// results of all searches.
 pub(crate) const MAX_REPORT_BYTES: usize = 32 << 20;
+/// Delay before the first poll.
+const POLL_AFTER: Duration = Duration::from_secs(1);
 /// Quantity of one search.
 const SEARCH: u64 = 1_000_000;
+
+/// Id of a report at its provider.
+#[derive(Serialize, Deserialize)]
+struct Handle {
+    id: String,
+}
+
+/// Returns the handle of an accepted job, from the object that the provider returned.
+pub(crate) fn accepted(object: &Value) -> Result<Submitted<ProviderReport>, UpstreamError> {
+    let id = text(object, "id").to_owned();
+    if id.is_empty() {
+        return Err(UpstreamError::protocol("the accepted job has no id"));
+    }
+    Ok(Submitted::Accepted {
+        handle: to_handle(&Handle { id })?,
+        poll_after: POLL_AFTER,
+    })
+}
+
+/// Returns the provider's id of a job.
+pub(crate) fn id_of(handle: &[u8]) -> Result<String, UpstreamError> {
+    from_handle(handle).map(|Handle { id }| id)
+}
+
+/// Returns the state of a job that ended before the report was complete: a report, if there is one.
+pub(crate) fn incomplete(report: Result<ProviderReport, UpstreamError>) -> GenerationState<ProviderReport> {
+    match report {
+        Ok(report) => GenerationState::Completed(ProviderReport {
+            is_incomplete: true,
+            ..report
+        }),
+        Err(error) => GenerationState::Failed(error),
+    }
+}
 
 /// Filters that a provider cannot apply.
 #[derive(Clone, Copy, Debug, Default)]

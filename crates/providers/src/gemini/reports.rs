@@ -1,11 +1,8 @@
 //! Reports of Gemini's deep research agents, as background interactions
 //! (ai.google.dev/gemini-api/docs/deep-research).
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate_types::Error;
 use tollgate_types::usage::{Unit, Usage};
@@ -16,22 +13,15 @@ use tollgate_upstream::{
 
 use super::adapter::Gemini;
 use crate::http::escape;
-use crate::media::{MAX_STATUS_BYTES, from_handle, to_handle, with_unknown_retry};
+use crate::media::{MAX_STATUS_BYTES, with_unknown_retry};
 use crate::refusal;
 use crate::reports::{
-    MAX_REPORT_BYTES, Sources, Unsupported, char_boundary, count, estimated, instructions, no_report,
-    ordered, role, text, with_searches,
+    MAX_REPORT_BYTES, Sources, Unsupported, accepted, char_boundary, count, estimated, id_of, incomplete,
+    instructions, no_report, ordered, role, text, with_searches,
 };
 
 /// Path of interactions below the base URL.
 const PATH: &str = "/interactions";
-/// Delay before the first poll.
-const POLL_AFTER: Duration = Duration::from_secs(1);
-
-#[derive(Serialize, Deserialize)]
-struct Handle {
-    interaction: String,
-}
 
 /// Returns the question with the conversation before it, as one text.
 fn prompt(call: &ReportCall) -> String {
@@ -78,13 +68,7 @@ fn state(interaction: Value) -> Result<GenerationState<ProviderReport>, Upstream
         "queued" => GenerationState::Waiting { ahead: None },
         "in_progress" => GenerationState::Running { percent: None },
         "completed" => GenerationState::Completed(report(interaction)?),
-        "incomplete" => match report(interaction) {
-            Ok(report) => GenerationState::Completed(ProviderReport {
-                is_incomplete: true,
-                ..report
-            }),
-            Err(error) => GenerationState::Failed(error),
-        },
+        "incomplete" => incomplete(report(interaction)),
         "cancelled" => GenerationState::Cancelled,
         "failed" => GenerationState::Failed(failure(&interaction)),
         status @ ("requires_action" | "requires_continuation" | "budget_exceeded") => {
@@ -244,14 +228,7 @@ impl JobProvider<ReportCall> for Gemini {
         let response = self.post(ctx, PATH, body.into()).await;
         let response = response.map_err(with_unknown_retry)?;
         let interaction = parsed(&response.whole(MAX_STATUS_BYTES).await?)?;
-        let id = text(&interaction, "id").to_owned();
-        if id.is_empty() {
-            return Err(UpstreamError::protocol("the interaction has no id"));
-        }
-        Ok(Submitted::Accepted {
-            handle: to_handle(&Handle { interaction: id })?,
-            poll_after: POLL_AFTER,
-        })
+        accepted(&interaction)
     }
 
     async fn poll(
@@ -259,7 +236,7 @@ impl JobProvider<ReportCall> for Gemini {
         ctx: &CallContext,
         handle: &[u8],
     ) -> Result<GenerationState<ProviderReport>, UpstreamError> {
-        let Handle { interaction } = from_handle(handle)?;
+        let interaction = id_of(handle)?;
         let path = self.interaction(&interaction, "");
         let response = self.access.get_once(&self.http, ctx, &path).await?;
         match response.status {
@@ -270,7 +247,7 @@ impl JobProvider<ReportCall> for Gemini {
     }
 
     async fn cancel(&self, ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError> {
-        let Handle { interaction } = from_handle(handle)?;
+        let interaction = id_of(handle)?;
         let path = self.interaction(&interaction, "/cancel");
         let response = self.access.post_once(&self.http, ctx, &path).await?;
         match response.status {

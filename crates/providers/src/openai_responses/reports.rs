@@ -2,10 +2,8 @@
 //! (developers.openai.com/api/docs/guides/deep-research).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tollgate_types::Error;
 use tollgate_types::usage::{Unit, Usage};
@@ -15,25 +13,17 @@ use tollgate_upstream::{
 };
 
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient, escape};
-use crate::media::{MAX_STATUS_BYTES, Request, Server, from_handle, to_handle};
+use crate::media::{MAX_STATUS_BYTES, Request, Server};
 use crate::refusal;
 use crate::reports::{
-    MAX_REPORT_BYTES, Sources, Unsupported, count, estimated, instructions, no_report, ordered, role, text,
-    with_searches,
+    MAX_REPORT_BYTES, Sources, Unsupported, accepted, count, estimated, id_of, incomplete, instructions,
+    no_report, ordered, role, text, with_searches,
 };
-
-/// Delay before the first poll.
-const POLL_AFTER: Duration = Duration::from_secs(1);
 
 /// Endpoint of background responses.
 #[derive(Debug)]
 pub(crate) struct ReportsEndpoint {
     server: Server,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Handle {
-    response: String,
 }
 
 impl ReportsEndpoint {
@@ -99,13 +89,7 @@ fn state(response: Value) -> Result<GenerationState<ProviderReport>, UpstreamErr
         "incomplete" if response["incomplete_details"]["reason"] == "content_filter" => {
             GenerationState::Failed(blocked())
         }
-        "incomplete" => match report(response) {
-            Ok(report) => GenerationState::Completed(ProviderReport {
-                is_incomplete: true,
-                ..report
-            }),
-            Err(error) => GenerationState::Failed(error),
-        },
+        "incomplete" => incomplete(report(response)),
         "failed" => GenerationState::Failed(refusal::from_failure(&json!({"error": response["error"]}))),
         "cancelled" => GenerationState::Cancelled,
         _ => return Err(UpstreamError::protocol("a response has an unknown status")),
@@ -242,14 +226,7 @@ impl JobProvider<ReportCall> for ReportsEndpoint {
         let body = body_of(call);
         let request = Request::json(&path, &body).with_key(key);
         let response: Value = self.server.read(ctx, request, MAX_STATUS_BYTES).await?;
-        let id = text(&response, "id").to_owned();
-        if id.is_empty() {
-            return Err(UpstreamError::protocol("a response has no id"));
-        }
-        Ok(Submitted::Accepted {
-            handle: to_handle(&Handle { response: id })?,
-            poll_after: POLL_AFTER,
-        })
+        accepted(&response)
     }
 
     async fn poll(
@@ -257,7 +234,7 @@ impl JobProvider<ReportCall> for ReportsEndpoint {
         ctx: &CallContext,
         handle: &[u8],
     ) -> Result<GenerationState<ProviderReport>, UpstreamError> {
-        let Handle { response } = from_handle(handle)?;
+        let response = id_of(handle)?;
         let path = self.path(&response, "");
         let response = self
             .server
@@ -266,7 +243,7 @@ impl JobProvider<ReportCall> for ReportsEndpoint {
     }
 
     async fn cancel(&self, ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError> {
-        let Handle { response } = from_handle(handle)?;
+        let response = id_of(handle)?;
         let path = self.path(&response, "/cancel");
         self.server.send_command(ctx, Request::post(&path)).await
     }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate_types::Error;
 use tollgate_upstream::{
@@ -14,24 +13,17 @@ use tollgate_upstream::{
 
 use super::wire;
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient, escape};
-use crate::media::{MAX_STATUS_BYTES, Request, Server, from_handle, to_handle};
-use crate::reports::{MAX_REPORT_BYTES, Unsupported, text};
+use crate::media::{MAX_STATUS_BYTES, Request, Server};
+use crate::reports::{MAX_REPORT_BYTES, Unsupported, accepted, id_of};
 
 /// Path of the asynchronous requests below the base URL.
 const PATH: &str = "/async/chat/completions";
-/// Delay before the first poll.
-const POLL_AFTER: Duration = Duration::from_secs(1);
 
 /// Perplexity's research models. Other models of Perplexity are not supported.
 #[derive(Debug)]
 pub(crate) struct Perplexity {
     id: Arc<str>,
     server: Server,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Handle {
-    request: String,
 }
 
 impl Perplexity {
@@ -71,14 +63,7 @@ impl JobProvider<ReportCall> for Perplexity {
         let path = self.server.path(PATH);
         let request = Request::json(&path, &body);
         let record: Value = self.server.read(ctx, request, MAX_STATUS_BYTES).await?;
-        let id = text(&record, "id").to_owned();
-        if id.is_empty() {
-            return Err(UpstreamError::protocol("an asynchronous request has no id"));
-        }
-        Ok(Submitted::Accepted {
-            handle: to_handle(&Handle { request: id })?,
-            poll_after: POLL_AFTER,
-        })
+        accepted(&record)
     }
 
     async fn poll(
@@ -86,7 +71,7 @@ impl JobProvider<ReportCall> for Perplexity {
         ctx: &CallContext,
         handle: &[u8],
     ) -> Result<GenerationState<ProviderReport>, UpstreamError> {
-        let Handle { request } = from_handle(handle)?;
+        let request = id_of(handle)?;
         let path = self.server.path(&format!("{PATH}/{}", escape(&request, "")));
         let record = self
             .server

@@ -6,7 +6,8 @@ use tollgate_upstream::{JobProvider, Provider};
 
 use super::*;
 use crate::media::tests::calls::{
-    KEY, check_ends, check_faults, completed, provider_at, report_call, reports_of, root_of, submission,
+    KEY, check_ends, check_faults, completed, marks, provider_at, report_call, reports_of, root_of,
+    submission,
 };
 
 #[tokio::test]
@@ -36,16 +37,8 @@ async fn reports_are_read_with_their_marks_and_usage() {
     assert_eq!(roles, ["system", "system", "user", "assistant", "user"]);
     let report = completed(reports_of(&*provider), &handle).await;
     assert!(report.text.starts_with("## Findings"), "{}", report.text);
-    let marks: Vec<(&str, &str)> = report
-        .marks
-        .iter()
-        .map(|mark| {
-            let source = &report.sources[mark.sources[0]];
-            (&report.text[mark.start..mark.end], &*source.url)
-        })
-        .collect();
     assert_eq!(
-        marks,
+        marks(&report),
         [
             ("[1]", "https://a.example/ferries"),
             ("[2]", "https://b.example/wind")

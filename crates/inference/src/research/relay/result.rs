@@ -306,6 +306,7 @@ impl ListedSource {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use tollgate_types::{MediaId, Timestamp};
     use tollgate_upstream::ReportMark;
 
@@ -456,4 +457,74 @@ mod tests {
         let text = slice(&result["report"], (&claim["report_start"], &claim["report_end"]));
         assert_eq!(text, "Ferries sail on 212 days ");
     }
+
+    proptest! {
+        /// Any text of a provider becomes a report whose places fit.
+        #[test]
+        fn places_fit_in_any_report(
+            parts in prop::collection::vec(prop::sample::select(PARTS), 0..40),
+            is_verbatim in any::<bool>(),
+        ) {
+            let sources = [
+                stored(1, "https://a.example", PAGE),
+                unread(2, "https://b.example"),
+            ];
+            let report = report(&parts.concat());
+            let text = if is_verbatim { verbatim(&report) } else { formatted(&report) };
+            let cited = assemble(&text, is_verbatim, &report, &sources);
+            let result = cited.result;
+            let joined: String = cited.sections.iter().map(|(_, text)| &**text).collect();
+            prop_assert_eq!(&result["report"], &joined);
+            for citation in result["citations"].as_array().unwrap() {
+                let mark = slice(&result["report"], (&citation["report_start"], &citation["report_end"]));
+                match is_verbatim {
+                    true => prop_assert!(["<a>", "<b>"].contains(&&*mark), "{}", mark),
+                    false => prop_assert_eq!(mark, format!("[{}]", citation["id"])),
+                }
+                if citation["verified"] == true {
+                    let quote = slice(&PAGE.into(), (&citation["start"], &citation["end"]));
+                    prop_assert_eq!(&citation["quote"], &quote);
+                }
+            }
+            if !is_verbatim {
+                let text = result["report"].as_str().unwrap();
+                let last = result["citations"].as_array().unwrap().len() + 1;
+                prop_assert!(text.contains('`') || !text.contains(&format!("[{last}]")), "{}", text);
+            }
+            for claim in result["claims"].as_array().unwrap() {
+                let place = slice(&result["report"], (&claim["report_start"], &claim["report_end"]));
+                prop_assert!(!place.trim().is_empty(), "{}", claim);
+                prop_assert!(!claim["citations"].as_array().unwrap().is_empty(), "{}", claim);
+            }
+        }
+    }
+
+    /// Texts of reports with marks, Markdown, markup and the characters that the editing uses.
+    const PARTS: &[&str] = &[
+        "Ferries sail on 212 days of the year. ",
+        "Été",
+        " ",
+        "\n",
+        "\n\n",
+        "<a>",
+        "<b>",
+        "<c>",
+        "# Title\n",
+        "## ",
+        "```\n",
+        "- ",
+        "| a | b |\n",
+        "|---|---|\n",
+        "\u{27E6}0\u{27E7}",
+        "\u{27E6}",
+        "[2]",
+        "![x](http://canary.example/)",
+        "**",
+        "`",
+        "<b>bold</b>",
+        "\u{200B}",
+        "&lt;",
+        "\\",
+        ", ",
+    ];
 }

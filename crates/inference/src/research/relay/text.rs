@@ -88,7 +88,7 @@ pub(super) fn formatted(report: &ProviderReport) -> MarkedText {
 
 /// Replaces each mark by its number in brackets that do not occur elsewhere in the text.
 fn with_numbers(report: &ProviderReport) -> String {
-    let plain = |text: &str| text.replace(OPEN, "[").replace(CLOSE, "]");
+    let plain = |text: &str| without_numbered_brackets(&text.replace(OPEN, "[").replace(CLOSE, "]"));
     let (mut numbered, mut at) = (String::with_capacity(report.text.len()), 0);
     for (number, mark) in report.marks.iter().enumerate() {
         let (Some(before), true) = (report.text.get(at..mark.start), mark.start <= mark.end) else {
@@ -100,6 +100,35 @@ fn with_numbers(report: &ProviderReport) -> String {
     }
     numbered.push_str(&plain(report.text.get(at..).unwrap_or_default()));
     numbered
+}
+
+/// Replaces `[2]` by `(2)` outside code, because such a text would refer to a citation.
+fn without_numbered_brackets(text: &str) -> String {
+    let mut replaced = String::with_capacity(text.len());
+    let (mut rest, mut is_code) = (text, false);
+    while let Some(at) = rest.find(['[', '`']) {
+        let (before, found) = rest.split_at(at);
+        replaced.push_str(before);
+        let digits = found
+            .strip_prefix('[')
+            .map_or(0, |inside| inside.bytes().take_while(u8::is_ascii_digit).count());
+        let number = found.get(1..=digits).filter(|_| digits > 0 && !is_code);
+        match number.filter(|_| found[digits + 1..].starts_with(']')) {
+            Some(number) => {
+                replaced.push_str(&format!("({number})"));
+                rest = &found[digits + 2..];
+            }
+            None => {
+                let fence = found.len() - found.trim_start_matches('`').len();
+                is_code ^= fence > 0;
+                let length = fence.max(1);
+                replaced.push_str(&found[..length]);
+                rest = &found[length..];
+            }
+        }
+    }
+    replaced.push_str(rest);
+    replaced
 }
 
 /// Removes the numbers of marks, with the spaces before them, and returns their places.
@@ -303,6 +332,20 @@ mod tests {
             assert!(mark.place.is_empty());
         }
         assert_eq!(section.marks.len(), 3);
+    }
+
+    #[test]
+    fn numbers_in_brackets_are_no_marks() {
+        for (text, expected) in [
+            ("A [12] b [x] [3a] [] [", "A (12) b [x] [3a] [] ["),
+            (
+                "In `a[0]` and ``b[1]``, but [2].",
+                "In `a[0]` and ``b[1]``, but (2).",
+            ),
+            ("é[1][2]", "é(1)(2)"),
+        ] {
+            assert_eq!(without_numbered_brackets(text), expected);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::media::tests::calls::{
-    KEY, completed, context, plain_report_call, provider_at, report_call, reports_of, root_of, states,
+    KEY, completed, context, marks, plain_report_call, provider_at, report_call, reports_of, root_of, states,
     submission, words,
 };
 use tollgate_testkit::upstream::MediaFault;
@@ -32,15 +32,10 @@ async fn reports_have_marks_after_their_cited_sentences() {
         "{input}"
     );
     let report = completed(reports, &handle).await;
-    let marks: Vec<(&str, &str)> = report
-        .marks
-        .iter()
-        .map(|mark| {
-            let source = &report.sources[mark.sources[0]];
-            (&report.text[mark.start..mark.end], &*source.title)
-        })
-        .collect();
-    assert_eq!(marks, [(" [cite: 1]", "Ferries"), (" [cite: 2]", "Wind")]);
+    assert_eq!(
+        marks(&report),
+        [(" [cite: 1]", "Ferries"), (" [cite: 2]", "Wind")]
+    );
     assert_eq!(report.queries, ["one", "two"]);
     let units = [
         Unit::Input,

@@ -143,6 +143,17 @@ pub(crate) fn plain_report_call(model: &str) -> ReportCall {
     }
 }
 
+/// Returns the text of each mark and the title of the first document that it cites.
+pub(crate) fn marks(report: &ProviderReport) -> Vec<(&str, &str)> {
+    let marks = report.marks.iter();
+    marks
+        .map(|mark| {
+            let source = &report.sources[mark.sources[0]];
+            (&report.text[mark.start..mark.end], &*source.title)
+        })
+        .collect()
+}
+
 /// Polls until the report is complete.
 pub(crate) async fn completed(reports: &dyn JobProvider<ReportCall>, handle: &[u8]) -> ProviderReport {
     match states(reports, handle).await.pop() {

@@ -4,7 +4,7 @@ use tollgate_testkit::upstream::{FakeUpstream, MediaFault};
 use tollgate_types::usage::Unit;
 
 use crate::media::tests::calls::{
-    KEY, check_ends, check_faults, completed, plain_report_call, provider_at, report_call, reports_of,
+    KEY, check_ends, check_faults, completed, marks, plain_report_call, provider_at, report_call, reports_of,
     root_of, submission,
 };
 
@@ -33,16 +33,8 @@ async fn links_in_reports_become_marks() {
         assert!(body["instructions"].as_str().unwrap().starts_with("Use tables."));
         assert!(body.get("max_output_tokens").is_none() && body.get("reasoning").is_none());
         let report = completed(reports_of(&*provider), &handle).await;
-        let marks: Vec<(&str, &str)> = report
-            .marks
-            .iter()
-            .map(|mark| {
-                let source = &report.sources[mark.sources[0]];
-                (&report.text[mark.start..mark.end], &*source.title)
-            })
-            .collect();
         assert_eq!(
-            marks,
+            marks(&report),
             [
                 ("([Ferries](https://a.example/ferries))", "Ferries"),
                 ("([Wind](https://b.example/wind))", "Wind"),
