@@ -2,7 +2,6 @@
 
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault};
 use tollgate_types::usage::Unit;
-use tollgate_upstream::{JobProvider, Provider};
 
 use super::*;
 use crate::media::tests::calls::{

@@ -113,7 +113,7 @@ impl Draft<'_> {
             let first = statement.filter(|statement| statement.marks.start == position);
             if let Some(statement) = first {
                 self.claims
-                    .extend(claim.take().map(|claim| self.claim(number, &claim)));
+                    .extend(claim.take().and_then(|claim| self.claim(number, &claim)));
                 self.push(section.text.get(at..statement.place.start).unwrap_or_default());
                 at = statement.place.start;
             }
@@ -142,7 +142,7 @@ impl Draft<'_> {
             }
         }
         self.claims
-            .extend(claim.take().map(|claim| self.claim(number, &claim)));
+            .extend(claim.take().and_then(|claim| self.claim(number, &claim)));
         self.push(section.text.get(at..).unwrap_or_default());
     }
 
@@ -171,11 +171,15 @@ impl Draft<'_> {
         Some(id)
     }
 
-    fn claim(&self, section: u32, claim: &Claim<'_>) -> Value {
+    /// Returns a claim; `None` if no source of its marks is listed.
+    fn claim(&self, section: u32, claim: &Claim<'_>) -> Option<Value> {
+        if claim.citations.is_empty() {
+            return None;
+        }
         let cited = claim.citations.iter();
         let mut cited = cited.filter_map(|id| self.citations.get(id - 1));
         let is_verified = cited.any(|citation| citation.quote.is_some());
-        json!({
+        Some(json!({
             "id": format!("c{}", self.claims.len() + 1),
             "text": claim.text,
             "section": section,
@@ -184,7 +188,7 @@ impl Draft<'_> {
             "citations": claim.citations,
             "status": if is_verified { "verified" } else { "unverified" },
             "reason": (!is_verified).then_some(UNCONFIRMED),
-        })
+        }))
     }
 
     fn finish(self, report: &ProviderReport) -> CitedReport {
