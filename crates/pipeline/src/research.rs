@@ -19,13 +19,21 @@ impl Pipeline {
 
     /// Returns a pipeline for one call of a research job whose cost is at most `amount`, a part of
     /// the job's hold, and the [`Settled`] that receives its settlement. The calls do not count
-    /// towards tokens per minute.
+    /// towards tokens per minute. A dropped call ends immediately, because only recorded calls are
+    /// charged.
     pub fn executing_research_call(&self, job: &Job, amount: Credits) -> (Arc<Pipeline>, Arc<Settled>) {
         let part = Job {
             held: amount,
             ..job.clone()
         };
-        self.executing_batch_line(&part)
+        let (pipeline, settled) = self.executing_batch_line(&part);
+        let mut settings = self.settings;
+        settings.drain.time = Duration::ZERO;
+        let pipeline = Pipeline {
+            settings,
+            ..Pipeline::clone(&pipeline)
+        };
+        (Arc::new(pipeline), settled)
     }
 
     /// Whether the content policy forbids this text of a report.

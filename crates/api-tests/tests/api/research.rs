@@ -2,15 +2,18 @@
 
 mod asynchronous;
 mod bad_input;
+mod cancel;
 mod chat;
 mod crash;
 mod example;
 mod folders;
+mod kills;
 mod limits;
 mod models;
 mod operators;
 mod relays;
 mod responses;
+mod server;
 mod web;
 
 use serde_json::{Value, json};

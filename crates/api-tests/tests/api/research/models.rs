@@ -5,6 +5,7 @@ use tollgate_testkit::gateway::{Storage, eventually, nanos};
 use tollgate_testkit::upstream::{Answer, Gate, ReceivedRequest, Reply};
 
 use super::folders::handbook;
+use super::server::{notes_with, prompt};
 use super::{RESEARCH, Scene};
 use crate::scene::{GRANTED, MODEL, PLAIN, assert_error, with};
 
@@ -20,24 +21,6 @@ fn question(members: Value) -> Value {
         json!({"model": "acme/deep", "query": QUESTION, "reasoning_effort": "minimal"}),
         members,
     )
-}
-
-/// Returns the name of the schema and the material of a request.
-fn prompt(request: &ReceivedRequest) -> Option<(String, Value)> {
-    let body = request.json()?;
-    let name = body["response_format"]["json_schema"]["name"]
-        .as_str()?
-        .to_owned();
-    let messages = body["messages"].as_array()?;
-    let material = messages.last()?["content"].as_str()?;
-    Some((name, serde_json::from_str(material).ok()?))
-}
-
-/// Returns the ids of the notes whose claims contain `word`.
-fn notes_with(material: &Value, word: &str) -> Vec<Value> {
-    let notes = material["notes"].as_array().unwrap().iter();
-    let found = notes.filter(|note| note["claim"].as_str().unwrap().contains(word));
-    found.map(|note| note["id"].clone()).collect()
 }
 
 /// Answers as a model that makes mistakes: an invented quote, a wrong figure, and a statement that
