@@ -2,6 +2,7 @@
 
 mod asynchronous;
 mod bad_input;
+mod budgets;
 mod cancel;
 mod chat;
 mod crash;
@@ -55,6 +56,13 @@ impl Scene {
         })
         .await;
         job
+    }
+
+    /// Continues with a new account, because reads are limited per minute and account.
+    async fn use_new_account(&mut self) {
+        self.account = self.gateway.account().await;
+        self.key = self.gateway.key(&self.account).await;
+        self.gateway.grant(&self.account, "1000").await;
     }
 
     /// Asserts that a job is the only usage of the account, with its cost and its endpoint.

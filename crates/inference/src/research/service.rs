@@ -299,7 +299,7 @@ async fn prepare(submission: &Submission<'_>) -> Result<Prepared, Error> {
     };
     let bounds = tariff
         .fit(caps, max_output_tokens, max_cost)
-        .map_err(|minimum| too_expensive(request, minimum))?;
+        .map_err(|minimum| too_expensive(request, ctx.max_cost.amount(), minimum))?;
     Ok(Prepared {
         routed,
         tariff,
@@ -356,10 +356,11 @@ fn output_tokens(routed: &Routed, request: &Request) -> Result<u64, Error> {
     }
 }
 
-fn too_expensive(request: &Request, minimum: Credits) -> Error {
+/// Names the lower limit in the error: `max_cost`, or the amount of the header.
+fn too_expensive(request: &Request, header: Option<Credits>, minimum: Credits) -> Error {
     let name = match request.max_cost {
-        Some(_) => "max_cost",
-        None => "x-max-cost",
+        Some(max) if header.is_none_or(|header| max <= header) => "max_cost",
+        _ => "x-max-cost",
     };
     let message = format!("'{name}' must be at least {minimum}: the smallest report can cost this amount.");
     Error::new(ErrorCode::ParameterOutOfRange, message).with_param(name)

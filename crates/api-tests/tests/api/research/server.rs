@@ -165,6 +165,11 @@ impl ResearchServer {
         std::mem::take(&mut state.gate).open();
     }
 
+    /// Makes planner, reader and writer report these tokens: of the prompt, and of the completion.
+    pub(super) fn report_tokens(&self, tokens: (u64, u64)) {
+        lock(&self.state).tokens = Some(tokens);
+    }
+
     /// Returns the number of received calls.
     pub(super) fn received(&self) -> usize {
         lock(&self.state).calls.values().sum()
