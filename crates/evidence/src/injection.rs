@@ -1,8 +1,10 @@
 //! Passages that address a model instead of a human reader.
 //!
 //! Patterns match words in a skeleton form, so that spacing, case, accents, invisible characters,
-//! similar letters of other scripts and digits for letters make no difference.
+//! similar letters of other scripts and digits for letters make no difference. Texts in base64,
+//! hexadecimal digits, percent encoding, ROT13 and in reverse are decoded first.
 
+mod encoding;
 mod patterns;
 mod skeleton;
 #[cfg(test)]
@@ -26,15 +28,26 @@ pub fn is_suspected(passage: &str) -> bool {
 /// Returns the purpose of the first pattern that a passage matches, such as "overrides the
 /// instructions".
 pub fn reason(passage: &str) -> Option<&'static str> {
+    let plain = plain_reason(passage);
+    plain.or_else(|| {
+        encoding::decoded(passage)
+            .iter()
+            .find_map(|text| plain_reason(text))
+    })
+}
+
+fn plain_reason(passage: &str) -> Option<&'static str> {
     let Skeleton {
         words,
         joined,
         raw,
         compact,
     } = skeleton::of(passage);
-    let mark = MARKS.iter().find(|(mark, _)| raw.contains(mark));
+    // A mark may continue on the next line.
+    let line = raw.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mark = MARKS.iter().find(|(mark, _)| line.contains(mark));
     mark.map(|(_, reason)| *reason)
-        .or_else(|| role_marker(&raw))
+        .or_else(|| role_marker(&raw, &line))
         .or_else(|| COMPILED.find(&words))
         .or_else(|| joined.iter().find_map(|run| COMPILED.find_joined(run)))
         .or_else(|| {
@@ -45,8 +58,8 @@ pub fn reason(passage: &str) -> Option<&'static str> {
         })
 }
 
-/// Recognizes lines that imitate the turns of a chat.
-fn role_marker(raw: &str) -> Option<&'static str> {
+/// Recognizes lines that imitate the turns of a chat, and two turns in one line.
+fn role_marker(raw: &str, line: &str) -> Option<&'static str> {
     let is_marker = |line: &str| {
         let line = line.trim_start_matches(['#', '*', '>', ' ', '\t', '[', '<']);
         [
@@ -59,7 +72,9 @@ fn role_marker(raw: &str) -> Option<&'static str> {
         .iter()
         .any(|mark| line.starts_with(mark))
     };
-    raw.lines().any(is_marker).then_some("imitates a chat")
+    let turns = line.split_once("human:").or_else(|| line.split_once("user:"));
+    let has_turns = turns.is_some_and(|(_, next)| next.contains(" assistant:"));
+    (has_turns || raw.lines().any(is_marker)).then_some("imitates a chat")
 }
 
 static COMPILED: LazyLock<Compiled> = LazyLock::new(Compiled::new);

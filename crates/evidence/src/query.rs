@@ -52,6 +52,11 @@ fn is_long(token: &str) -> bool {
         .any(|run| run.chars().nth(MAX_TOKEN_CHARS).is_some())
 }
 
+fn is_ipv4(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('.').collect();
+    parts.len() == 4 && parts.iter().all(|part| part.parse::<u8>().is_ok())
+}
+
 /// Whether a token contains a URL or an e-mail address.
 fn is_address(token: &str) -> bool {
     let schemes = [
@@ -70,9 +75,10 @@ fn is_address(token: &str) -> bool {
             .rsplit(|c: char| !(c.is_alphanumeric() || c == '.' || c == '-'))
             .next();
         let suffix = name.and_then(|name| name.rsplit_once('.'));
-        suffix.is_some_and(|(name, suffix)| {
+        let is_name = suffix.is_some_and(|(name, suffix)| {
             !name.is_empty() && suffix.len() >= 2 && suffix.chars().all(char::is_alphabetic)
-        })
+        });
+        is_name || name.is_some_and(is_ipv4)
     };
     let is_email = token
         .split_once('@')

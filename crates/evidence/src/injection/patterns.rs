@@ -183,7 +183,7 @@ pub(super) const PATTERNS: &[Pattern] = &[
             "send append include encode exfiltrate leak transmit forward post upload",
             "conversation context prompt secrets credentials history question",
             "to in as",
-            "url link http https parameter query endpoint server attacker",
+            "url link http https parameter query endpoint server attacker base64 hex",
         ],
         &[4, 4, 3],
     ),
@@ -236,6 +236,158 @@ pub(super) const PATTERNS: &[Pattern] = &[
         ],
         &[0, 1, 3],
     ),
+    pattern(
+        OVERRIDE,
+        &[
+            "ignore disregard forget override",
+            "instructions instruction prompt prompts rules directions directives guidelines",
+            "above before previously given",
+        ],
+        &[2, 1],
+    ),
+    pattern(
+        OVERRIDE,
+        &[
+            "your",
+            "only sole new real actual true",
+            "task job goal objective purpose",
+            "is",
+        ],
+        &[],
+    ),
+    pattern(
+        OVERRIDE,
+        &[
+            "document page text article",
+            "ends end",
+            "here",
+            "new next following",
+            "task instruction instructions question",
+        ],
+        &[0, 0, 1],
+    ),
+    pattern(
+        OVERRIDE,
+        &[
+            "end",
+            "of",
+            "document page text article context",
+            "new next following",
+            "task instruction instructions question",
+        ],
+        &[0, 0, 2],
+    ),
+    pattern(
+        ROLE,
+        &[
+            "from",
+            "now this",
+            "on",
+            "you",
+            "will must shall",
+            "answer respond reply act behave speak write",
+        ],
+        &[0, 1, 1],
+    ),
+    pattern(ROLE, &["role", "system developer", "content"], &[]),
+    pattern(
+        PROMPT,
+        &["begin start end", "system", "message prompt instructions"],
+        &[],
+    ),
+    pattern(
+        LINK,
+        &[
+            "include insert add embed",
+            "this the",
+            "link url image",
+            "in into",
+            "the your",
+            "report answer summary response",
+        ],
+        &[0, 0, 12],
+    ),
+    pattern(
+        LINK,
+        &[
+            "contain include embed load show insert display",
+            "image picture pixel",
+            "from at",
+            "http https",
+        ],
+        &[2],
+    ),
+    pattern(
+        LEAK,
+        &[
+            "search query fetch open request load call",
+            "http https",
+            "question conversation prompt history secrets",
+            "user",
+        ],
+        &[3, 12, 3],
+    ),
+    pattern(
+        LEAK,
+        &[
+            "conversation question prompt history",
+            "encoded included embedded appended",
+            "in into to as",
+            "query queries url search parameter link",
+        ],
+        &[1, 0, 1],
+    ),
+    pattern(
+        ADDRESS,
+        &[
+            "model models assistant assistants ai llm agent",
+            "that who which",
+            "reads read summarizes summarises processes",
+            "this",
+        ],
+        &[],
+    ),
+    pattern(
+        ADDRESS,
+        &[
+            "dear hello hey attention",
+            "language ai llm large",
+            "model models assistant assistants agent agents chatbot",
+        ],
+        &[0, 1],
+    ),
+    pattern(
+        ADDRESS,
+        &[
+            "ai llm llms",
+            "systems system models model assistants assistant agents agent",
+            "must should shall",
+            "cite mention recommend",
+        ],
+        &[0, 0, 2],
+    ),
+    pattern(
+        STEERING,
+        &[
+            "not never",
+            "summarize summarise translate analyze analyse",
+            "this",
+            "page article document text website",
+        ],
+        &[],
+    ),
+    pattern(
+        STEERING,
+        &[
+            "report answer summary response",
+            "must should has",
+            "end begin start open",
+            "with",
+            "sentence word words phrase name",
+        ],
+        &[0, 1, 0, 2],
+    ),
+    pattern(STEERING, &["notes", "claim", "quote"], &[0, 14]),
     // German
     pattern(
         OVERRIDE,
@@ -271,6 +423,16 @@ pub(super) const PATTERNS: &[Pattern] = &[
         &["besuche öffne rufe", "diesen folgenden", "link", "und auf"],
         &[0, 1, 0],
     ),
+    pattern(
+        ADDRESS,
+        &[
+            "hinweis achtung nachricht anweisung",
+            "an für",
+            "ki ai",
+            "systeme modelle assistenten agenten sprachmodelle chatbots",
+        ],
+        &[0, 1],
+    ),
     // French
     pattern(
         OVERRIDE,
@@ -302,6 +464,16 @@ pub(super) const PATTERNS: &[Pattern] = &[
         LINK,
         &["visitez visite ouvrez ouvre", "ce le", "lien", "et"],
         &[0, 1, 1],
+    ),
+    pattern(
+        ADDRESS,
+        &[
+            "attention note message",
+            "des aux",
+            "assistants modèles agents systèmes",
+            "ia",
+        ],
+        &[],
     ),
     // Spanish
     pattern(
@@ -335,7 +507,12 @@ pub(super) const PATTERNS: &[Pattern] = &[
         &["visita visite abre abra", "este el", "enlace", "y"],
         &[0, 1, 0],
     ),
-    // Italian, Portuguese, Dutch, Polish, Russian
+    pattern(
+        ADDRESS,
+        &["atención nota aviso mensaje", "modelo modelos", "de", "lenguaje"],
+        &[2],
+    ),
+    // Italian, Portuguese, Dutch, Polish, Russian, Swedish, Danish, Turkish, Arabic, Hindi
     pattern(
         OVERRIDE,
         &["ignora ignorare dimentica", "istruzioni", "precedenti"],
@@ -377,6 +554,34 @@ pub(super) const PATTERNS: &[Pattern] = &[
         SECRECY,
         &["не", "говори говорите сообщай сообщайте", "пользователю"],
         &[0, 2],
+    ),
+    pattern(
+        OVERRIDE,
+        &[
+            "ignorera ignorer ignorér glöm glem",
+            "tidigare föregående tidligere alla alle",
+            "instruktioner instrukser anvisningar instruksjoner",
+        ],
+        &[1, 1],
+    ),
+    pattern(
+        OVERRIDE,
+        &[
+            "önceki",
+            "talimatları talimatlarını yönergeleri komutları",
+            "yok unut görmezden",
+        ],
+        &[1],
+    ),
+    pattern(
+        OVERRIDE,
+        &["تجاهل تجاهلي انس", "التعليمات الأوامر التوجيهات", "السابقة أعلاه"],
+        &[1],
+    ),
+    pattern(
+        OVERRIDE,
+        &["पिछले पूर्व", "निर्देशों निर्देश", "अनदेखा नज़रअंदाज़ भूल"],
+        &[1, 1],
     ),
 ];
 
@@ -458,4 +663,9 @@ pub(super) const MARKS: &[(&str, &str)] = &[
     ("<system>", TEMPLATE),
     ("<tool_call>", TEMPLATE),
     ("<function_calls>", TEMPLATE),
+    ("\"tool_calls\"", TEMPLATE),
+    ("tool_code", TEMPLATE),
+    ("action input:", TEMPLATE),
+    ("\"queries\": [", TEMPLATE),
+    ("\"instructions\": \"", TEMPLATE),
 ];

@@ -43,6 +43,8 @@ fn unsafe_queries_are_refused() {
         "evil.example/secret",
         "evil.example:8080/secret",
         "evil.example?secret",
+        "192.0.2.1:8080/secret",
+        "ferry 192.0.2.1?secret",
         "mail jane@evil.example now",
         "jane＠evil.example",
         "mailto:jane",
