@@ -12,6 +12,7 @@ mod kills;
 mod limits;
 mod models;
 mod operators;
+mod poison;
 mod relays;
 mod responses;
 mod server;

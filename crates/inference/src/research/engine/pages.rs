@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
-use tollgate_evidence::address::site_matches;
+use tollgate_evidence::address::{host, site_matches};
 use tollgate_evidence::bm25::Bm25;
 use tollgate_evidence::figures::unsupported;
 use tollgate_evidence::injection::is_suspected;
 use tollgate_evidence::passages::passages;
 use tollgate_evidence::quote::{MatchKind, QuoteFinder};
+use tollgate_evidence::report::sanitize_section;
 use tollgate_evidence::simhash::{is_near_duplicate, simhash};
-use tollgate_evidence::text::{CharText, clean};
+use tollgate_evidence::text::{CharText, Span, clean};
 use tollgate_storage::{StorageError, StorageErrorKind};
 use tollgate_types::Date;
 use tollgate_upstream::{NoteDraft, PageExcerpt, SearchBackend, SearchDocument, SourceKind};
@@ -279,10 +280,11 @@ impl Engine<'_> {
         );
         let stored = stored.await?;
         let hit = &page.hit;
-        let title = match document.title.is_empty() {
-            true => hit.title.clone(),
-            false => document.title,
-        };
+        let named = [Some(&document.title), document.author.as_ref(), Some(&hit.title)];
+        let is_name_suspected = named.into_iter().flatten().any(|name| is_suspected(name));
+        let titles = [&document.title, &hit.title];
+        let title = titles.into_iter().find_map(|title| name(title));
+        let author = document.author.as_deref().and_then(name);
         let text: Arc<str> = stored.text.as_str().into();
         let (is_suspected, simhash) = off_the_runtime(move || {
             let passages = passages(&text);
@@ -290,14 +292,14 @@ impl Engine<'_> {
             (is_suspected, simhash(&text))
         })
         .await?;
-        flags.extend(is_suspected.then(|| INJECTION.to_owned()));
+        flags.extend((is_suspected || is_name_suspected).then(|| INJECTION.to_owned()));
         let source = Source {
             number,
             kind: page.kind().as_str().to_owned(),
             url: hit.url.clone(),
             final_url: document.url,
-            title,
-            author: document.author,
+            title: title.or_else(|| host(&hit.url)).unwrap_or_default(),
+            author,
             date: document.date.or(hit.date),
             retrieved_at: self.research.clock.now(),
             sha256: stored.sha256,
@@ -327,8 +329,8 @@ impl Engine<'_> {
         let brief = self.brief(findings);
         let (text, question) = (page.text.clone(), self.payload.question().to_owned());
         let parts = brief.parts.to_vec();
-        let best = off_the_runtime(move || best_passages(&text, &question, &parts)).await?;
-        let texts: Vec<&str> = best.iter().map(String::as_str).collect();
+        let found = off_the_runtime(move || Readable::new(&text, &question, &parts)).await?;
+        let texts: Vec<&str> = found.best.iter().map(String::as_str).collect();
         let text = CharText::new(&page.text);
         let finder = QuoteFinder::new(&text);
         let work = self.work.part(Arc::new(Silent));
@@ -341,6 +343,7 @@ impl Engine<'_> {
             let drafts = drafts.into_iter().take(MAX_NOTES as usize);
             drafts
                 .filter_map(|draft| verified(&text, &finder, source, draft))
+                .filter(|note| !found.is_left_out(note))
                 .collect()
         };
         let called = self
@@ -376,27 +379,57 @@ pub(in super::super) async fn off_the_runtime<T: Send + 'static>(
     })
 }
 
-/// Returns the best passages of a text for a question, within the input of a reader call. Passages
-/// that address the reader are left out.
-fn best_passages(text: &str, question: &str, parts: &[String]) -> Vec<String> {
-    let passages: Vec<String> = passages(text)
-        .into_iter()
-        .map(|passage| passage.text)
-        .filter(|passage| !is_suspected(passage))
-        .collect();
-    let query = [question, &parts.join(" ")].join(" ");
-    let ranked = Bm25::new(&passages).rank(&query, MAX_PASSAGES);
-    let mut left = READER_INPUT;
-    let best = ranked.into_iter().map_while(|(place, _)| {
-        let passage = passages.get(place)?;
-        left = left.checked_sub(passage.len() as u64)?;
-        Some(passage.clone())
-    });
-    best.collect()
+/// The passages of a text that a reader may see.
+struct Readable {
+    /// The best passages for a question, within the input of a reader call.
+    best: Vec<String>,
+    /// Ranges of the passages that address the reader.
+    left_out: Vec<Span>,
 }
 
-/// Finds the quote of a draft in the text of its source; `None` if it is not there. If the quote
-/// lacks a figure or a name of the claim, the quote is the claim.
+impl Readable {
+    fn new(text: &str, question: &str, parts: &[String]) -> Self {
+        let (left_out, allowed): (Vec<_>, Vec<_>) = passages(text)
+            .into_iter()
+            .partition(|passage| is_suspected(&passage.text));
+        let allowed: Vec<String> = allowed.into_iter().map(|passage| passage.text).collect();
+        let query = [question, &parts.join(" ")].join(" ");
+        let ranked = Bm25::new(&allowed).rank(&query, MAX_PASSAGES);
+        let mut left = READER_INPUT;
+        let best = ranked.into_iter().map_while(|(place, _)| {
+            let passage = allowed.get(place)?;
+            left = left.checked_sub(passage.len() as u64)?;
+            Some(passage.clone())
+        });
+        Self {
+            best: best.collect(),
+            left_out: left_out.into_iter().map(|passage| passage.span).collect(),
+        }
+    }
+
+    /// Whether the quote of a note is in a passage that addresses the reader.
+    fn is_left_out(&self, note: &Note) -> bool {
+        let mut spans = self.left_out.iter();
+        spans.any(|span| note.start < span.end as u64 && note.end > span.start as u64)
+    }
+}
+
+/// Returns a title or an author in one line without markup and URLs; `None` if nothing is left, or
+/// if it addresses the reader.
+fn name(text: &str) -> Option<String> {
+    let name = plain(text);
+    (!name.is_empty() && !is_suspected(text)).then_some(name)
+}
+
+/// Returns a text in one line without images, HTML and URLs.
+fn plain(text: &str) -> String {
+    let text = sanitize_section(text, &|_| false);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Finds the quote of a draft in the text of its source; `None` if it is not there. The quote
+/// replaces the claim if it lacks a figure or a name of the claim, or if the claim addresses the
+/// reader. Claims have no markup and no URLs.
 fn verified(
     text: &CharText<'_>,
     finder: &QuoteFinder<'_>,
@@ -410,10 +443,11 @@ fn verified(
         MatchKind::Normalized => "normalized",
         MatchKind::Fuzzy => "fuzzy",
     };
-    let claim = match unsupported(&draft.claim, &[quote]).is_empty() {
-        true => draft.claim,
-        false => quote.split_whitespace().collect::<Vec<_>>().join(" "),
-    };
+    let is_supported = unsupported(&draft.claim, &[quote]).is_empty() && !is_suspected(&draft.claim);
+    let claim = plain(if is_supported { &draft.claim } else { quote });
+    if claim.is_empty() {
+        return None;
+    }
     Some(Note {
         source: source.number,
         date: source.date,

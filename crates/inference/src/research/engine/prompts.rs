@@ -3,6 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollgate_evidence::report::sanitize_section;
 use tollgate_pipeline::JsonPrompt;
 use tollgate_upstream::{
     FailedSentence, NoteDraft, NoteText, PageExcerpt, Reflection, ResearchBrief, ResearchPlan, SectionPlan,
@@ -397,7 +398,18 @@ fn line(text: &str, max_chars: usize) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-fn lines(texts: Vec<String>, count: usize, max_chars: usize) -> Vec<String> {
+/// Like [`line`], without images, HTML and URLs.
+fn plain_line(text: &str, max_chars: usize) -> Option<String> {
+    line(&sanitize_section(&line(text, max_chars)?, &|_| false), max_chars)
+}
+
+/// Returns the first `count` texts that are not empty, as `line` returns them.
+fn lines(
+    texts: Vec<String>,
+    count: usize,
+    max_chars: usize,
+    line: fn(&str, usize) -> Option<String>,
+) -> Vec<String> {
     let lines = texts.iter().filter_map(|text| line(text, max_chars));
     lines.take(count).collect()
 }
@@ -412,8 +424,8 @@ pub(super) struct PlanAnswer {
 impl PlanAnswer {
     pub(super) fn into_plan(self, max_queries: u32) -> ResearchPlan {
         ResearchPlan {
-            parts: lines(self.questions, MAX_PARTS, MAX_LINE),
-            queries: lines(self.queries, max_queries as usize, MAX_LINE),
+            parts: lines(self.questions, MAX_PARTS, MAX_LINE, plain_line),
+            queries: lines(self.queries, max_queries as usize, MAX_LINE, line),
         }
     }
 }
@@ -449,9 +461,9 @@ pub(super) struct ReflectionAnswer {
 impl ReflectionAnswer {
     pub(super) fn into_reflection(self, max_queries: u32) -> Reflection {
         Reflection {
-            gaps: lines(self.gaps, MAX_PARTS, MAX_LINE),
-            contradictions: lines(self.contradictions, MAX_PARTS, 2 * MAX_LINE),
-            queries: lines(self.queries, max_queries as usize, MAX_LINE),
+            gaps: lines(self.gaps, MAX_PARTS, MAX_LINE, plain_line),
+            contradictions: lines(self.contradictions, MAX_PARTS, 2 * MAX_LINE, plain_line),
+            queries: lines(self.queries, max_queries as usize, MAX_LINE, line),
         }
     }
 }
@@ -472,7 +484,7 @@ impl OutlineAnswer {
     pub(super) fn into_sections(self) -> Vec<SectionPlan> {
         let sections = self.sections.into_iter().filter_map(|section| {
             Some(SectionPlan {
-                title: line(&section.title, MAX_LINE)?,
+                title: plain_line(&section.title, MAX_LINE)?,
                 notes: positions(section.notes),
             })
         });
