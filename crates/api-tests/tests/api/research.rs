@@ -10,6 +10,7 @@ mod example;
 mod folders;
 mod kills;
 mod limits;
+mod many;
 mod models;
 mod operators;
 mod poison;
