@@ -66,6 +66,7 @@ struct Accepted {
     hold: i64,
 }
 
+/// Sends random requests. The variable `TOLLGATE_TEST_SEED` repeats a run whose seed was printed.
 async fn limited(count: u64) {
     let seed = std::env::var("TOLLGATE_TEST_SEED")
         .ok()
