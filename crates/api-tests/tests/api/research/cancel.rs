@@ -16,9 +16,9 @@ const PHASES: [(Kind, &str, i64, i64, usize); 10] = [
     (Kind::Reflection, "reflecting", 3, 2, 2),
     (Kind::Outline, "writing", 6, 3, 3),
     (Kind::Section, "writing", 7, 3, 3),
-    (Kind::Judgement, "writing", 9, 3, 3),
-    (Kind::Corrections, "writing", 9, 3, 3),
-    (Kind::SecondJudgement, "writing", 11, 3, 3),
+    (Kind::Judgement, "verifying", 9, 3, 3),
+    (Kind::Corrections, "verifying", 9, 3, 3),
+    (Kind::SecondJudgement, "verifying", 11, 3, 3),
 ];
 
 /// The job is cancelled, its calls are dropped, and it is charged for the recorded calls.
