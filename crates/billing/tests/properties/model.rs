@@ -18,6 +18,7 @@ pub fn model(prices: Prices, max_output_tokens: Option<u64>, context_window: Opt
         dimensions: None,
         media: Default::default(),
         research: None,
+        report: None,
         max_output_tokens,
         input: Vec::new(),
         output: Vec::new(),

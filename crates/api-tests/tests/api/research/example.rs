@@ -34,12 +34,10 @@ fn page(job: &Value) -> String {
     let result = &job["result"];
     let stats = &result["stats"];
     let mut page = String::from("# A report with its citations\n\n");
-    let intro = format!(
-        "This is a complete report of `sim/research` over the built-in corpus `demo`, whose documents are \
-         about fictional islands. A test makes the report anew and compares it with this page. The request \
-         ([research.md](research.md)):"
-    );
-    wrap(&mut page, &intro);
+    let intro = "This is a complete report of `sim/research` over the built-in corpus `demo`, whose documents are \
+                 about fictional islands. A test makes the report anew and compares it with this page. The request \
+                 ([research.md](research.md)):";
+    wrap(&mut page, intro);
     let _ = write!(
         page,
         "\n```json\n{{\n  \"model\": \"sim/research\",\n  \"query\": \"{QUESTION}\",\n  \"reasoning_effort\": \"low\"\n}}\n```\n\n"

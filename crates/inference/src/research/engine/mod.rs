@@ -20,7 +20,7 @@ use tollgate_upstream::{CallContext, ResearchBrief, ResearchPlan, ResearchProvid
 
 pub(super) use models::ModelCalls;
 pub(super) use pages::{PAGES, Page, off_the_runtime};
-pub(super) use steps::{CALLS, spent, within};
+pub(super) use steps::{CALLS, count, spent, within};
 pub(super) use verify::{Claim, ClaimStatus};
 pub(super) use writing::Section;
 

@@ -310,7 +310,7 @@ impl Engine<'_> {
 }
 
 /// Counts a call of a research job.
-fn count(stage: Stage, outcome: &'static str) {
+pub(in super::super) fn count(stage: Stage, outcome: &'static str) {
     metrics::counter!(CALLS, "stage" => stage.as_str(), "outcome" => outcome).increment(1);
 }
 

@@ -16,7 +16,7 @@ use tollgate_upstream::{ProviderReport, ReportCall};
 
 use super::super::Research;
 use super::super::bounds::Stage;
-use super::super::engine::{Engine, MAX_CONCURRENT_CALLS, Page, Stop, off_the_runtime, within};
+use super::super::engine::{Engine, MAX_CONCURRENT_CALLS, Page, Stop, count, off_the_runtime, within};
 use super::super::payload::{Hit, Payload, StepOutcome};
 use super::result::{CitedReport, ListedSource, assemble};
 use super::text::{formatted, verbatim};
@@ -95,6 +95,7 @@ impl ProviderJob for ReportJob<'_> {
             report.raw = Value::Null;
         }
         report.sources.truncate(MAX_SOURCES);
+        count(Stage::Report, "done");
         let usage = within(report.usage, &self.payload.bounds.call(Stage::Report).usage);
         Ok(self.outcome(handle, usage, report, false))
     }
@@ -142,7 +143,10 @@ pub(in super::super) async fn execute(
     };
     let relayed = match provider_job::execute(&report_job, engine.work, RELAY_STEP).await? {
         StepResult::Done(outcome) => outcome.value,
-        StepResult::Failed(error, ending) => return Err(Stop::Failed(error, ending)),
+        StepResult::Failed(error, ending) => {
+            count(Stage::Report, "failed");
+            return Err(Stop::Failed(error, ending));
+        }
         StepResult::Cancelled => return Err(Stop::Cancelled),
         StepResult::Later(pause) => return Ok(Err(pause)),
     };
