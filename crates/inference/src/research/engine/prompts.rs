@@ -398,7 +398,7 @@ fn line(text: &str, max_chars: usize) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// Like [`line`], without images, HTML and URLs.
+/// Like `line`, without images, HTML and URLs.
 fn plain_line(text: &str, max_chars: usize) -> Option<String> {
     line(&sanitize_section(&line(text, max_chars)?, &|_| false), max_chars)
 }
