@@ -144,6 +144,11 @@ impl Bundle {
                 vendored
             } else if let (Some(only), 1) = (reached_from.first(), reached_from.len()) {
                 only.clone()
+            } else if let (Some(one), Some(other), 2) =
+                (reached_from.first(), reached_from.last(), reached_from.len())
+            {
+                // Other screens do not load what only these two need.
+                format!("shared-{one}-{other}")
             } else {
                 "shared".to_owned()
             };

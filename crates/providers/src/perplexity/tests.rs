@@ -36,13 +36,7 @@ async fn reports_are_read_with_their_marks_and_usage() {
     assert_eq!(roles, ["system", "system", "user", "assistant", "user"]);
     let report = completed(reports_of(&*provider), &handle).await;
     assert!(report.text.starts_with("## Findings"), "{}", report.text);
-    assert_eq!(
-        marks(&report),
-        [
-            ("[1]", "https://a.example/ferries"),
-            ("[2]", "https://b.example/wind")
-        ]
-    );
+    assert_eq!(marks(&report), [("[1]", "Ferries"), ("[2]", "Wind")]);
     assert_eq!(report.sources[0].title, "Ferries");
     assert_eq!(report.sources[0].excerpt.as_deref(), Some("Ferries sail daily."));
     assert_eq!(
