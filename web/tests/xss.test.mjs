@@ -466,7 +466,7 @@ test("results of jobs and faults of batches are text, and links of results are s
   await assertInert("job");
   await page.unroute(/console\/v1\/jobs\/job_[0-9a-f]+$/);
 
-  const citation = (one, index) => ({ id: index + 1, source_id: one, url: one, title: one, date: one, quote: one, start: 2, end: 9, match: one });
+  const citation = (one, index) => ({ id: index + 1, source_id: one, url: one, title: one, date: one, quote: one, start: 2, end: 9, match: one, verified: true });
   const source = (one) => ({ id: one, url: one, title: one, author: one, date: one, characters: 9, cited: false, flags: [one] });
   await answer(/console\/v1\/jobs\/job_[0-9a-f]+$/, {
     ...job(0, text(0), text(1)),
