@@ -72,6 +72,11 @@ pub(super) fn formatted(report: &ProviderReport) -> MarkedText {
     let text = with_numbers(report);
     let sections = split(&text).into_iter().filter_map(|(title, body)| {
         let (heading, body) = (inline(&title), sanitize_section(&body, &|_| false));
+        // Only here is it known what is code: other backticks are escaped or removed.
+        let (heading, body) = (
+            without_numbered_brackets(&heading),
+            without_numbered_brackets(&body),
+        );
         let text = match (heading.is_empty(), body.is_empty()) {
             (true, _) => body,
             (false, true) => format!("## {heading}"),
@@ -88,7 +93,7 @@ pub(super) fn formatted(report: &ProviderReport) -> MarkedText {
 
 /// Replaces each mark by its number in brackets that do not occur elsewhere in the text.
 fn with_numbers(report: &ProviderReport) -> String {
-    let plain = |text: &str| without_numbered_brackets(&text.replace(OPEN, "[").replace(CLOSE, "]"));
+    let plain = |text: &str| text.replace(OPEN, "[").replace(CLOSE, "]");
     let (mut numbered, mut at) = (String::with_capacity(report.text.len()), 0);
     for (number, mark) in report.marks.iter().enumerate() {
         let (Some(before), true) = (report.text.get(at..mark.start), mark.start <= mark.end) else {
@@ -106,7 +111,7 @@ fn with_numbers(report: &ProviderReport) -> String {
 fn without_numbered_brackets(text: &str) -> String {
     let mut replaced = String::with_capacity(text.len());
     let (mut rest, mut is_code) = (text, false);
-    while let Some(at) = rest.find(['[', '`']) {
+    while let Some(at) = rest.find(['[', '`', '\\']) {
         let (before, found) = rest.split_at(at);
         replaced.push_str(before);
         let digits = found
@@ -117,6 +122,12 @@ fn without_numbered_brackets(text: &str) -> String {
             Some(number) => {
                 replaced.push_str(&format!("({number})"));
                 rest = &found[digits + 2..];
+            }
+            None if found.starts_with('\\') && !is_code => {
+                let escaped = found.chars().nth(1).filter(|c| *c == '`');
+                let length = 1 + escaped.map_or(0, char::len_utf8);
+                replaced.push_str(&found[..length]);
+                rest = &found[length..];
             }
             None => {
                 let fence = found.len() - found.trim_start_matches('`').len();
@@ -343,6 +354,7 @@ mod tests {
                 "In `a[0]` and ``b[1]``, but (2).",
             ),
             ("é[1][2]", "é(1)(2)"),
+            ("\\`[1] \\[2] \\", "\\`(1) \\(2) \\"),
         ] {
             assert_eq!(without_numbered_brackets(text), expected);
         }
