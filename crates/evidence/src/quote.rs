@@ -32,6 +32,17 @@ pub enum MatchKind {
     Fuzzy,
 }
 
+impl MatchKind {
+    /// Returns the name used in results.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            MatchKind::Exact => "exact",
+            MatchKind::Normalized => "normalized",
+            MatchKind::Fuzzy => "fuzzy",
+        }
+    }
+}
+
 /// A place of a quote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuoteMatch {

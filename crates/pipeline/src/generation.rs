@@ -16,7 +16,6 @@ use tollgate_upstream::{
 
 use crate::Pipeline;
 use crate::admit::job_context;
-use crate::dispatch::public_error;
 use crate::health::Shape;
 use crate::media::ReferencesMedia;
 use crate::route::{Route, Routed};
@@ -112,11 +111,6 @@ pub fn classify_failure(error: &UpstreamError) -> SubmitFailure {
         (_, UpstreamCause::Status, Some(400..=499)) => SubmitFailure::Final,
         _ => SubmitFailure::Unknown,
     }
-}
-
-/// Returns the public error of a failed image or video call.
-pub fn public_media_error(error: &UpstreamError) -> Error {
-    public_error(error, "prompt")
 }
 
 /// Result of a job's call, from which the charge is computed.

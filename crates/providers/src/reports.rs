@@ -150,9 +150,88 @@ impl Sources {
     }
 }
 
+/// A report while the parts of a response are read.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    report: ProviderReport,
+    sources: Sources,
+    marks: Vec<ReportMark>,
+}
+
+impl Draft {
+    /// Adds the searches of a list of queries.
+    pub(crate) fn add_queries(&mut self, queries: &Value) {
+        let queries = queries.as_array().into_iter().flatten();
+        let queries = queries.filter_map(Value::as_str).map(str::to_owned);
+        self.report.queries.extend(queries);
+    }
+
+    /// Appends a part of the text, after a blank line, with its URL citations. `place` returns the
+    /// bytes of the mark of an annotation within the part; `None` without a place.
+    pub(crate) fn add_text(&mut self, part: &Value, place: fn(&str, &Value) -> Option<(usize, usize)>) {
+        if !self.report.text.is_empty() {
+            self.report.text.push_str("\n\n");
+        }
+        let from = self.report.text.len();
+        let added = text(part, "text");
+        self.report.text.push_str(added);
+        let annotations = part["annotations"].as_array().into_iter().flatten();
+        for annotation in annotations.filter(|annotation| annotation["type"] == "url_citation") {
+            let source = self.sources.add(ReportSource {
+                url: text(annotation, "url").to_owned(),
+                title: text(annotation, "title").to_owned(),
+                ..ReportSource::default()
+            });
+            let (Some(source), Some((start, end))) = (source, place(added, annotation)) else {
+                continue;
+            };
+            self.marks.push(ReportMark {
+                start: from + start,
+                end: from + end,
+                sources: vec![source],
+            });
+        }
+    }
+
+    /// Replaces the text of a report without visible text.
+    pub(crate) fn set_text(&mut self, text: &str) {
+        text.clone_into(&mut self.report.text);
+    }
+
+    /// Whether the report has no visible text.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.report.text.trim().is_empty()
+    }
+
+    /// Returns the report. Fails if it has no text. Without a usage, its output is estimated.
+    pub(crate) fn finish(
+        self,
+        usage: Option<Usage>,
+        searches: u64,
+        response: Value,
+    ) -> Result<ProviderReport, UpstreamError> {
+        if self.is_blank() {
+            return Err(no_report());
+        }
+        let usage = usage.unwrap_or_else(|| estimated(&self.report.text));
+        Ok(ProviderReport {
+            usage: with_searches(usage, searches),
+            sources: self.sources.into_list(),
+            marks: ordered(self.marks),
+            raw: response,
+            ..self.report
+        })
+    }
+}
+
+/// Returns a place of an annotation, such as `end_index`.
+pub(crate) fn index(annotation: &Value, name: &str) -> Option<usize> {
+    usize::try_from(annotation[name].as_u64()?).ok()
+}
+
 /// Returns the marks in order. Marks at the same place become one, and a mark that overlaps an
 /// earlier one begins at its end.
-pub(crate) fn ordered(mut marks: Vec<ReportMark>) -> Vec<ReportMark> {
+fn ordered(mut marks: Vec<ReportMark>) -> Vec<ReportMark> {
     marks.sort_by_key(|mark| (mark.start, mark.end));
     let mut ordered: Vec<ReportMark> = Vec::with_capacity(marks.len());
     for mut mark in marks {

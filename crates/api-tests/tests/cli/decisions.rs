@@ -195,7 +195,7 @@ fn a_fault_of_every_line_aborts_and_one_bad_answer_does_not() {
     let installation = installation();
     let (server, key) = serve(&installation);
     for (key, model, expected) in [
-        ("sk-service-nobody", "sim/decide", "invalid_api_key"),
+        ("sk-service-unknown", "sim/decide", "invalid_api_key"),
         (key.as_str(), "sim/nothing", "model_not_found"),
         (key.as_str(), "sim/embeddings", "unsupported_endpoint"),
     ] {

@@ -156,7 +156,7 @@ fn a_fault_of_every_question_aborts_and_one_bad_question_does_not() {
     let running = serve();
     for (name, value, expected) in [
         ("--model", "sim/nothing", "model_not_found"),
-        ("--key", "sk-service-nobody", "invalid_api_key"),
+        ("--key", "sk-service-unknown", "invalid_api_key"),
     ] {
         let url = format!("http://{}", running.1.address);
         let mut words = vec!["research", "eval", "--url", &url, name, value];

@@ -139,11 +139,7 @@ impl Research {
             ctx: self.pipeline.research_context(job, CALL_TIMEOUT),
         };
         let result = match &payload.relay {
-            Some(order) => match Box::pin(relay::execute(&engine, order)).await {
-                Ok(Err(pause)) => return Ok(Executed::Later(pause)),
-                Ok(Ok(result)) => Ok(result),
-                Err(stop) => Err(stop),
-            },
+            Some(order) => Box::pin(relay::execute(&engine, order)).await,
             None => Box::pin(engine.run())
                 .await
                 .map(|outcome| report::result(payload, &outcome)),
@@ -160,6 +156,7 @@ impl Research {
                 is_charged: true,
             },
             Err(Stop::Storage(error)) => return Err(error),
+            Err(Stop::Later(pause)) => return Ok(Executed::Later(pause)),
             Err(Stop::Cancelled) => Ended {
                 status: JobStatus::Cancelled,
                 ending: Ending::Cancelled,

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use tollgate_types::Error;
 use tollgate_types::usage::{Unit, Usage};
 use tollgate_upstream::{
-    CallContext, GenerationState, JobProvider, ProviderReport, ReportCall, ReportMark, ReportRole,
-    ReportSource, Submitted, UpstreamError,
+    CallContext, GenerationState, JobProvider, ProviderReport, ReportCall, ReportRole, Submitted,
+    UpstreamError,
 };
 
 use super::adapter::Gemini;
@@ -16,8 +16,8 @@ use crate::http::escape;
 use crate::media::{MAX_STATUS_BYTES, with_unknown_retry};
 use crate::refusal;
 use crate::reports::{
-    MAX_REPORT_BYTES, Sources, Unsupported, accepted, char_boundary, count, estimated, id_of, incomplete,
-    instructions, no_report, ordered, role, text, with_searches,
+    Draft, MAX_REPORT_BYTES, Unsupported, accepted, char_boundary, count, id_of, incomplete, index,
+    instructions, role, text,
 };
 
 /// Path of interactions below the base URL.
@@ -93,77 +93,35 @@ fn failure(interaction: &Value) -> UpstreamError {
 
 /// Reads a complete interaction. The report is the text of its output.
 fn report(interaction: Value) -> Result<ProviderReport, UpstreamError> {
-    let mut report = ProviderReport::default();
-    let mut sources = Sources::default();
-    let mut marks = Vec::new();
+    let mut draft = Draft::default();
     for step in interaction["steps"].as_array().into_iter().flatten() {
         match text(step, "type") {
-            "google_search_call" => {
-                let queries = step["arguments"]["queries"].as_array().into_iter().flatten();
-                report
-                    .queries
-                    .extend(queries.filter_map(Value::as_str).map(str::to_owned));
-            }
+            "google_search_call" => draft.add_queries(&step["arguments"]["queries"]),
             "model_output" => {
                 for content in step["content"].as_array().into_iter().flatten() {
                     if content["type"] == "text" {
-                        add_text(&mut report.text, content, &mut sources, &mut marks);
+                        draft.add_text(content, mark);
                     }
                 }
             }
             _ => {}
         }
     }
-    if report.text.trim().is_empty() {
-        text(&interaction, "output_text").clone_into(&mut report.text);
-    }
-    if report.text.trim().is_empty() {
-        return Err(no_report());
+    if draft.is_blank() {
+        draft.set_text(text(&interaction, "output_text"));
     }
     let counted = &interaction["usage"];
-    let usage = usage(counted).unwrap_or_else(|| estimated(&report.text));
     let tools = counted["grounding_tool_count"].as_array().into_iter().flatten();
     let searches = tools
         .map(|tool| count(tool, "count"))
         .fold(0, u64::saturating_add);
-    report.usage = with_searches(usage, searches);
-    report.sources = sources.into_list();
-    report.marks = ordered(marks);
-    report.raw = interaction;
-    Ok(report)
+    draft.finish(usage(counted), searches, interaction)
 }
 
-/// Appends a text with its citations. An annotation covers the cited text; its mark follows it.
-fn add_text(report: &mut String, content: &Value, sources: &mut Sources, marks: &mut Vec<ReportMark>) {
-    if !report.is_empty() {
-        report.push_str("\n\n");
-    }
-    let from = report.len();
-    let added = text(content, "text");
-    report.push_str(added);
-    for annotation in content["annotations"].as_array().into_iter().flatten() {
-        if annotation["type"] != "url_citation" {
-            continue;
-        }
-        let source = sources.add(ReportSource {
-            url: text(annotation, "url").to_owned(),
-            title: text(annotation, "title").to_owned(),
-            ..ReportSource::default()
-        });
-        let end = annotation["end_index"].as_u64();
-        let end = end.and_then(|end| usize::try_from(end).ok());
-        let (Some(source), Some(end)) = (source, end) else {
-            continue;
-        };
-        // The indexes count bytes.
-        let end = char_boundary(added, end);
-        let (start, end) = own_mark(added, end);
-        marks.push(ReportMark {
-            start: from + start,
-            end: from + end,
-            sources: vec![source],
-        });
-    }
+/// Returns the bytes of a mark. An annotation covers the cited text, in bytes; its mark follows it.
+fn mark(text: &str, annotation: &Value) -> Option<(usize, usize)> {
+    let end = index(annotation, "end_index")?;
+    Some(own_mark(text, char_boundary(text, end)))
 }
 
 /// Returns the bytes of the agent's own mark, such as ` [cite: 1, 2]`, after or before `end`; the

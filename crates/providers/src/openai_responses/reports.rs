@@ -8,16 +8,15 @@ use serde_json::{Map, Value, json};
 use tollgate_types::Error;
 use tollgate_types::usage::{Unit, Usage};
 use tollgate_upstream::{
-    CallContext, GenerationState, JobProvider, ProviderReport, ReportCall, ReportMark, ReportSource,
-    Submitted, UpstreamCause, UpstreamError, UpstreamErrorKind,
+    CallContext, GenerationState, JobProvider, ProviderReport, ReportCall, Submitted, UpstreamCause,
+    UpstreamError, UpstreamErrorKind,
 };
 
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient, escape};
 use crate::media::{MAX_STATUS_BYTES, Request, Server};
 use crate::refusal;
 use crate::reports::{
-    MAX_REPORT_BYTES, Sources, Unsupported, accepted, count, estimated, id_of, incomplete, instructions,
-    no_report, ordered, role, text, with_searches,
+    Draft, MAX_REPORT_BYTES, Unsupported, accepted, count, id_of, incomplete, index, instructions, role, text,
 };
 
 /// Endpoint of background responses.
@@ -106,76 +105,44 @@ fn blocked() -> UpstreamError {
 
 /// Reads a complete response. The report is the text of all messages.
 fn report(response: Value) -> Result<ProviderReport, UpstreamError> {
-    let mut report = ProviderReport::default();
-    let mut sources = Sources::default();
-    let mut marks = Vec::new();
+    let mut draft = Draft::default();
     let mut searches = 0;
     for item in response["output"].as_array().into_iter().flatten() {
         match text(item, "type") {
             "web_search_call" if item["action"]["type"] == "search" => {
                 searches += 1;
-                report.queries.extend(queries(&item["action"]));
+                draft.add_queries(&queries(&item["action"]));
             }
             "message" => {
                 for part in item["content"].as_array().into_iter().flatten() {
                     if part["type"] == "output_text" {
-                        add_text(&mut report.text, part, &mut sources, &mut marks);
+                        draft.add_text(part, mark);
                     }
                 }
             }
             _ => {}
         }
     }
-    if report.text.trim().is_empty() {
-        return Err(no_report());
-    }
-    let usage = usage(&response["usage"]).unwrap_or_else(|| estimated(&report.text));
-    report.usage = with_searches(usage, searches);
-    report.sources = sources.into_list();
-    report.marks = ordered(marks);
-    report.raw = response;
-    Ok(report)
+    draft.finish(usage(&response["usage"]), searches, response)
 }
 
-fn queries(action: &Value) -> Vec<String> {
-    let listed = action["queries"].as_array().into_iter().flatten();
-    let listed: Vec<String> = listed.filter_map(Value::as_str).map(str::to_owned).collect();
-    match (listed.is_empty(), action["query"].as_str()) {
-        (true, Some(query)) => vec![query.to_owned()],
-        _ => listed,
+/// Returns the queries of a search: older responses have one only.
+fn queries(action: &Value) -> Value {
+    let listed = &action["queries"];
+    match listed.as_array().is_none_or(Vec::is_empty) {
+        true => json!([action["query"]]),
+        false => listed.clone(),
     }
 }
 
-/// Appends the text of a part with its citations.
-fn add_text(report: &mut String, part: &Value, sources: &mut Sources, marks: &mut Vec<ReportMark>) {
-    if !report.is_empty() {
-        report.push_str("\n\n");
-    }
-    let from = report.len();
-    let added = text(part, "text");
-    report.push_str(added);
-    for annotation in part["annotations"].as_array().into_iter().flatten() {
-        if annotation["type"] != "url_citation" {
-            continue;
-        }
-        let url = text(annotation, "url");
-        let source = sources.add(ReportSource {
-            url: url.to_owned(),
-            title: text(annotation, "title").to_owned(),
-            ..ReportSource::default()
-        });
-        let place = |name: &str| usize::try_from(annotation[name].as_u64()?).ok();
-        let (Some(source), Some(start), Some(end)) = (source, place("start_index"), place("end_index"))
-        else {
-            continue;
-        };
-        let (start, end) = link_at(added, (start, end), url);
-        marks.push(ReportMark {
-            start: from + start,
-            end: from + end,
-            sources: vec![source],
-        });
-    }
+/// Returns the bytes of a mark. The indexes of annotations count code points.
+fn mark(text: &str, annotation: &Value) -> Option<(usize, usize)> {
+    let place = (index(annotation, "start_index")?, index(annotation, "end_index")?);
+    Some(link_at(
+        text,
+        place,
+        annotation["url"].as_str().unwrap_or_default(),
+    ))
 }
 
 /// Returns the bytes of a citation. Its link is replaced by the mark; without a link, the mark

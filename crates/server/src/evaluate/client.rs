@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
 use secrecy::SecretString;
 use tollgate_providers::HttpClient;
 use tollgate_providers::gateway::GatewayClient;
@@ -14,7 +13,7 @@ use tollgate_types::decide::Question;
 
 use super::answers::{Answer, AnswerProbabilities, ParsedAnswer, restore_order};
 use super::cases::{Case, is_reversible};
-use super::request::{CaseError, send, unexpected_body};
+use super::request::{self, CaseError, send, unexpected_body};
 
 const DECISIONS: &str = "/v1/decisions";
 /// Timeout of one request.
@@ -79,26 +78,10 @@ impl EvaluationClient {
         &self,
         cases: &[Case],
         options: RunOptions,
-        mut on_progress: impl FnMut(usize),
+        on_progress: impl FnMut(usize),
     ) -> Result<(Vec<Outcome>, Vec<(usize, String)>), String> {
-        let asked = cases.iter().enumerate();
-        let asked = asked.map(|(place, case)| async move { (place, self.one(place, case, options).await) });
-        let mut running = stream::iter(asked).buffer_unordered(options.parallel.max(1));
-        let (mut outcomes, mut failed) = (Vec::with_capacity(cases.len()), Vec::new());
-        while let Some((place, answered)) = running.next().await {
-            let line = cases.get(place).map_or(0, |case| case.line);
-            match answered {
-                Ok(outcome) => outcomes.push(outcome),
-                // The results so far have been paid for, so they are returned.
-                Err(CaseError::Fatal(what)) if outcomes.is_empty() => {
-                    return Err(format!("line {line}: {what}"));
-                }
-                Err(CaseError::Fatal(what) | CaseError::CaseOnly(what)) => failed.push((line, what)),
-            }
-            on_progress(outcomes.len() + failed.len());
-        }
-        failed.sort();
-        Ok((outcomes, failed))
+        let run = |place, case| self.one(place, case, options);
+        request::all(cases, options.parallel, |case| case.line, run, on_progress).await
     }
 
     async fn one(&self, place: usize, case: &Case, options: RunOptions) -> Result<Outcome, CaseError> {

@@ -1,5 +1,6 @@
 //! Requests to the gateway, with new attempts while it is busy.
 
+use futures_util::{StreamExt, stream};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -26,6 +27,37 @@ pub enum CaseError {
     Fatal(String),
     /// An error of this case only.
     CaseOnly(String),
+}
+
+/// Runs all cases, `parallel` of them concurrently. Returns the results in any order, and the
+/// failed lines with their messages, in order. Calls `on_progress` after each case with the number
+/// of finished cases. Fails if a request fails for a reason that affects all cases, and no case has
+/// a result: results so far have been paid for, so they are returned.
+pub(super) async fn all<'c, C, T, F: Future<Output = Result<T, CaseError>>>(
+    cases: &'c [C],
+    parallel: usize,
+    line: impl Fn(&C) -> usize,
+    run: impl Fn(usize, &'c C) -> F,
+    mut on_progress: impl FnMut(usize),
+) -> Result<(Vec<T>, Vec<(usize, String)>), String> {
+    let running = cases.iter().enumerate().map(|(place, case)| {
+        let (line, running) = (line(case), run(place, case));
+        async move { (line, running.await) }
+    });
+    let mut running = stream::iter(running).buffer_unordered(parallel.max(1));
+    let (mut outcomes, mut failed) = (Vec::with_capacity(cases.len()), Vec::new());
+    while let Some((line, result)) = running.next().await {
+        match result {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(CaseError::Fatal(what)) if outcomes.is_empty() => {
+                return Err(format!("line {line}: {what}"));
+            }
+            Err(CaseError::Fatal(what) | CaseError::CaseOnly(what)) => failed.push((line, what)),
+        }
+        on_progress(outcomes.len() + failed.len());
+    }
+    failed.sort();
+    Ok((outcomes, failed))
 }
 
 /// Sends a request until the gateway answers with status 200 or 202. Returns the answer and the

@@ -5,13 +5,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use secrecy::SecretString;
 use serde_json::json;
 use tollgate_server::evaluate::{
     self, Case, Evaluated, EvaluationClient, EvaluationTarget, RunOptions, cases,
 };
 
 use super::check::block_on;
+use super::gateway_access::{GatewayAccess, report_tenths};
 use crate::failure::{Exit, Failure};
 use crate::print::{self, Printer};
 
@@ -56,17 +56,8 @@ pub struct Eval {
     /// Id of the model to evaluate.
     #[arg(long, value_name = "MODEL")]
     pub model: String,
-    /// Base URL of the gateway.
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "TOLLGATE_URL",
-        default_value = "http://127.0.0.1:8080"
-    )]
-    pub url: String,
-    /// API key. Prefer the environment variable: `ps` shows the command line.
-    #[arg(long, value_name = "KEY", env = "TOLLGATE_API_KEY", hide_env_values = true)]
-    pub key: Option<SecretString>,
+    #[command(flatten)]
+    pub access: GatewayAccess,
     /// Plot the calibration curve (reliability diagram) and write it to this SVG file.
     #[arg(long, value_name = "OUT.svg")]
     pub svg: Option<PathBuf>,
@@ -93,11 +84,7 @@ pub fn decisions(command: Decisions, printer: &Printer) -> Result<Exit, Failure>
 }
 
 fn eval(command: &Eval, printer: &Printer) -> Result<Exit, Failure> {
-    let Some(key) = &command.key else {
-        return Err(Failure::usage(
-            "no API key: set TOLLGATE_API_KEY or pass --key. Create one with `tollgate keys create`.",
-        ));
-    };
+    let key = command.access.key()?;
     // Profiles are fitted to the model's raw probabilities, not to corrected ones.
     let uncorrected = command.fit.as_ref().map(|_| "none".to_owned());
     let manner = EvaluationTarget {
@@ -105,7 +92,7 @@ fn eval(command: &Eval, printer: &Printer) -> Result<Exit, Failure> {
         calibration: uncorrected.or_else(|| command.calibration.clone()),
     };
     let cases = read(&command.file, &manner)?;
-    let gateway = EvaluationClient::new(&command.url, key)
+    let gateway = EvaluationClient::new(&command.access.url, key)
         .map_err(|error| Failure::usage(format!("--url or --key: {error}")))?;
     // Opens the output files first, so that an unwritable path fails before any request is charged.
     let mut svg = command.svg.as_deref().map(Output::open).transpose()?;
@@ -119,11 +106,7 @@ fn eval(command: &Eval, printer: &Printer) -> Result<Exit, Failure> {
     printer.hint(&format!(
         "Lines: {number}; requests: at most {requests}, plus retries after status 429 or 503."
     ));
-    let reported = |done: usize| {
-        if done * 10 / number != (done - 1) * 10 / number {
-            printer.hint(&format!("{done} of {number} lines"));
-        }
-    };
+    let reported = |done| report_tenths(printer, done, number, "lines");
     let Evaluated { evaluation, examples } =
         block_on(evaluate::evaluate(&gateway, &cases, &manner, effort, reported))?
             .map_err(|error| Failure::failed(error.to_string()))?;

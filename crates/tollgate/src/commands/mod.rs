@@ -13,6 +13,7 @@ pub mod credits;
 pub mod decisions;
 pub mod export;
 mod extract;
+mod gateway_access;
 pub mod keys;
 pub mod ledger;
 pub mod models;

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum, value_parser};
-use secrecy::SecretString;
 use tollgate_operations::{ListResearchJobs, ShowResearchJob, ShowResearchSources};
 use tollgate_server::evaluate::research::{self, ResearchCase, ResearchClient, ResearchTarget, cases};
 use tollgate_types::JobId;
 
 use super::arguments::AccountArg;
 use super::check::block_on;
+use super::gateway_access::{GatewayAccess, report_tenths};
 use super::send::{resolve_filter, send};
 use super::start;
 use crate::cli::Place;
@@ -132,17 +132,8 @@ pub struct Eval {
     /// Minimum recall, 0 to 1.
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub min_recall: Option<f64>,
-    /// Base URL of the gateway.
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "TOLLGATE_URL",
-        default_value = "http://127.0.0.1:8080"
-    )]
-    pub url: String,
-    /// API key. Prefer the environment variable: `ps` shows the command line.
-    #[arg(long, value_name = "KEY", env = "TOLLGATE_API_KEY", hide_env_values = true)]
-    pub key: Option<SecretString>,
+    #[command(flatten)]
+    pub access: GatewayAccess,
     /// Number of concurrent reports, 1–4.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u8).range(1..=4))]
     pub parallel: u8,
@@ -196,16 +187,12 @@ pub fn research(place: Place, command: Research, printer: &Printer) -> Result<Ex
 }
 
 fn eval(command: &Eval, printer: &Printer) -> Result<Exit, Failure> {
-    let Some(key) = &command.key else {
-        return Err(Failure::usage(
-            "no API key: set TOLLGATE_API_KEY or pass --key. Create one with `tollgate keys create`.",
-        ));
-    };
+    let key = command.access.key()?;
     let cases = match &command.file {
         Some(file) => read(file, command.format)?,
         None => cases::shipped(),
     };
-    let gateway = ResearchClient::new(&command.url, key)
+    let gateway = ResearchClient::new(&command.access.url, key)
         .map_err(|error| Failure::usage(format!("--url or --key: {error}")))?;
     let target = ResearchTarget {
         model: command.model.clone(),
@@ -214,11 +201,7 @@ fn eval(command: &Eval, printer: &Printer) -> Result<Exit, Failure> {
     };
     let number = cases.len();
     printer.hint(&format!("Questions: {number}; every report is charged."));
-    let reported = |done: usize| {
-        if done * 10 / number != (done - 1) * 10 / number {
-            printer.hint(&format!("{done} of {number} questions"));
-        }
-    };
+    let reported = |done| report_tenths(printer, done, number, "questions");
     let parallel = usize::from(command.parallel);
     let found = block_on(research::evaluate(&gateway, &cases, &target, parallel, reported))?
         .map_err(|error| Failure::failed(error.to_string()))?;

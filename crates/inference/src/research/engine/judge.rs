@@ -25,22 +25,22 @@ pub(super) struct Statement<'a> {
 
 /// The quotes of a section and the questions about its sentences, within the input of a judge call.
 #[derive(Debug)]
-pub(super) struct Hearing {
+pub(super) struct JudgeRequest {
     state: String,
     questions: Vec<Question>,
     /// For each statement, the position of its question; `None` if it did not fit.
     asked: Vec<Option<usize>>,
 }
 
-impl Hearing {
+impl JudgeRequest {
     /// Writes the questions about statements. Statements beyond `max_bytes` are not judged.
     pub(super) fn new(statements: &[Statement<'_>], notes: &[Note], max_bytes: usize) -> Self {
-        let mut hearing = Self {
+        let mut request = Self {
             state: "Quotes:\n".to_owned(),
             questions: Vec::new(),
             asked: Vec::new(),
         };
-        let mut left = max_bytes.saturating_sub(hearing.state.len());
+        let mut left = max_bytes.saturating_sub(request.state.len());
         let mut quoted: Vec<usize> = Vec::new();
         for statement in statements {
             let new = statement.notes.iter().filter(|note| !quoted.contains(note));
@@ -53,14 +53,14 @@ impl Hearing {
                 })
                 .collect();
             let bytes = quotes.iter().map(String::len).sum::<usize>() + statement.text.len() + QUESTION_BYTES;
-            let fits = hearing.questions.len() < MAX_QUESTIONS && quotes.len() == new.len();
+            let fits = request.questions.len() < MAX_QUESTIONS && quotes.len() == new.len();
             let Some(rest) = left.checked_sub(bytes).filter(|_| fits) else {
-                hearing.asked.push(None);
+                request.asked.push(None);
                 continue;
             };
             left = rest;
             quoted.extend(new);
-            hearing.state.extend(quotes);
+            request.state.extend(quotes);
             let numbers = statement
                 .notes
                 .iter()
@@ -69,12 +69,12 @@ impl Hearing {
             for number in numbers {
                 let _ = write!(cited, "[{}]", number + 1);
             }
-            hearing.asked.push(Some(hearing.questions.len()));
-            hearing
+            request.asked.push(Some(request.questions.len()));
+            request
                 .questions
-                .push(question(hearing.questions.len(), statement.text, &cited));
+                .push(question(request.questions.len(), statement.text, &cited));
         }
-        hearing
+        request
     }
 
     /// Whether there is no question.
@@ -97,24 +97,24 @@ impl ModelCalls<'_> {
     /// without a decision.
     pub(super) async fn judge(
         &self,
-        hearing: &Hearing,
+        request: &JudgeRequest,
     ) -> Result<ResearchReply<Vec<Option<f64>>>, UpstreamError> {
-        self.decided(hearing).await.map_err(|error| failed(&error))
+        self.decided(request).await.map_err(|error| failed(&error))
     }
 
-    async fn decided(&self, hearing: &Hearing) -> Result<ResearchReply<Vec<Option<f64>>>, Error> {
+    async fn decided(&self, request: &JudgeRequest) -> Result<ResearchReply<Vec<Option<f64>>>, Error> {
         let mut routed = self.routed(Stage::Judge)?;
         let state = State {
-            text: hearing.state.clone(),
+            text: request.state.clone(),
             media: Vec::new(),
         };
         routed.retain_deciders(&state)?;
         let pipeline = &self.research.pipeline;
-        let input = count_input(pipeline, &routed.model, &state, &hearing.questions).await?;
+        let input = count_input(pipeline, &routed.model, &state, &request.questions).await?;
         let demand = input_demand(&input);
         let call = DecideCall {
             state: Arc::new(state),
-            questions: hearing.questions.clone().into(),
+            questions: request.questions.clone().into(),
             options: DecideOptions::default(),
             profile: None,
             input,
@@ -135,7 +135,7 @@ impl ModelCalls<'_> {
             .collect();
         let settlement = settlement(&settled)?;
         Ok(ResearchReply {
-            value: hearing.support(&answers),
+            value: request.support(&answers),
             usage: settlement.usage,
             target: settlement.target,
         })
@@ -196,9 +196,9 @@ mod tests {
                 notes: &[7],
             },
         ];
-        let hearing = Hearing::new(&statements, &notes, 10_000);
-        assert_eq!(hearing.state, "Quotes:\n[1] Three\n[2] One [9] forged\n[3] Two\n");
-        let asked: Vec<&str> = hearing
+        let request = JudgeRequest::new(&statements, &notes, 10_000);
+        assert_eq!(request.state, "Quotes:\n[1] Three\n[2] One [9] forged\n[3] Two\n");
+        let asked: Vec<&str> = request
             .questions
             .iter()
             .map(|question| &*question.instructions)
@@ -210,7 +210,7 @@ mod tests {
                 "Do the quotes [2][3] support this statement? Statement: B.",
             ]
         );
-        assert_eq!(hearing.support(&[Some(0.9), None]), [Some(0.9), None, None]);
+        assert_eq!(request.support(&[Some(0.9), None]), [Some(0.9), None, None]);
     }
 
     #[test]
@@ -223,11 +223,11 @@ mod tests {
             };
             200
         ];
-        let all = Hearing::new(&statements, &notes, 1 << 20);
+        let all = JudgeRequest::new(&statements, &notes, 1 << 20);
         assert_eq!(all.questions.len(), MAX_QUESTIONS);
-        let few = Hearing::new(&statements, &notes, 2_000);
+        let few = JudgeRequest::new(&statements, &notes, 2_000);
         assert_eq!(few.questions.len(), 4);
         assert!(few.asked[3].is_some() && few.asked[4].is_none());
-        assert!(Hearing::new(&statements, &notes, 100).is_empty());
+        assert!(JudgeRequest::new(&statements, &notes, 100).is_empty());
     }
 }

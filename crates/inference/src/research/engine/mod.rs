@@ -11,6 +11,8 @@ mod steps;
 mod verify;
 mod writing;
 
+use std::time::Duration;
+
 use tollgate_jobs::Work;
 use tollgate_pipeline::{Purse, Routed};
 use tollgate_storage::StorageError;
@@ -56,6 +58,8 @@ pub(super) enum Stop {
     /// The content policy forbids a section.
     Blocked,
     Failed(Error, Ending),
+    /// The job pauses and continues after this time.
+    Later(Duration),
 }
 
 impl From<StorageError> for Stop {

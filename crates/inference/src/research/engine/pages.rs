@@ -10,7 +10,7 @@ use tollgate_evidence::bm25::Bm25;
 use tollgate_evidence::figures::unsupported;
 use tollgate_evidence::injection::is_suspected;
 use tollgate_evidence::passages::passages;
-use tollgate_evidence::quote::{MatchKind, QuoteFinder};
+use tollgate_evidence::quote::QuoteFinder;
 use tollgate_evidence::report::sanitize_section;
 use tollgate_evidence::simhash::{is_near_duplicate, simhash};
 use tollgate_evidence::text::{CharText, Span, clean};
@@ -438,11 +438,6 @@ fn verified(
 ) -> Option<Note> {
     let found = finder.find(&draft.quote)?;
     let quote = text.slice(found.span.start, found.span.end)?;
-    let matched = match found.kind {
-        MatchKind::Exact => "exact",
-        MatchKind::Normalized => "normalized",
-        MatchKind::Fuzzy => "fuzzy",
-    };
     let is_supported = unsupported(&draft.claim, &[quote]).is_empty() && !is_suspected(&draft.claim);
     let claim = plain(if is_supported { &draft.claim } else { quote });
     if claim.is_empty() {
@@ -455,6 +450,6 @@ fn verified(
         quote: quote.to_owned(),
         start: found.span.start as u64,
         end: found.span.end as u64,
-        matched: matched.to_owned(),
+        matched: found.kind.as_str().to_owned(),
     })
 }

@@ -13,7 +13,7 @@ use tollgate_upstream::{FailedSentence, NoteText, SectionPlan, SectionSentence, 
 use super::super::bounds::{JUDGE_INPUT, PLANNER_INPUT, Stage, WRITER_INPUT};
 use super::super::payload::Note;
 use super::super::report::Report;
-use super::judge::{Hearing, Statement};
+use super::judge::{JudgeRequest, Statement};
 use super::rounds::{Silent, note_text, texts_within};
 use super::steps::{
     CORRECTION_STEP, Call, DELTA_STEP, JUDGE_STEP, OUTLINE_STEP, SECOND_JUDGE_STEP, SECTION_STEP,
@@ -218,14 +218,14 @@ impl Engine<'_> {
             })
             .collect();
         let max_bytes = usize::try_from(JUDGE_INPUT).unwrap_or(usize::MAX);
-        let hearing = Hearing::new(&statements, &findings.notes, max_bytes);
-        if hearing.is_empty() {
+        let request = JudgeRequest::new(&statements, &findings.notes, max_bytes);
+        if request.is_empty() {
             return Ok(false);
         }
         let silent = |_: &Vec<Option<f64>>| Progress::default();
         let call = Call::last(step, Stage::Judge, &silent);
         let work = self.work.part(Arc::new(Silent));
-        let called = self.call(&work, call, || models.judge(&hearing)).await?;
+        let called = self.call(&work, call, || models.judge(&request)).await?;
         let Some(supports) = called.done() else {
             return Ok(true);
         };

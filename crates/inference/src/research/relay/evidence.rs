@@ -62,11 +62,11 @@ impl<'t> Page<'t> {
     /// passage with the figures, the names and half of the words of the statement.
     pub(super) fn quote(&self, statement: &str, excerpt: Option<&str>) -> Option<Quote> {
         let own = [Some(statement), excerpt].into_iter().flatten();
-        let own = own.filter_map(|text| self.finder.find(text).map(|found| (found.span, kind(found.kind))));
+        let own = own.filter_map(|text| self.finder.find(text).map(|found| (found.span, found.kind)));
         let ranked = self.ranking.rank(statement, MAX_CANDIDATES);
         let ranked = ranked
             .into_iter()
-            .filter_map(|(place, _)| Some((*self.passages.get(place)?, kind(MatchKind::Exact))));
+            .filter_map(|(place, _)| Some((*self.passages.get(place)?, MatchKind::Exact)));
         let words: BTreeSet<String> = terms(statement).into_iter().collect();
         let mut candidates = own.chain(ranked);
         candidates.find_map(|(span, matched)| {
@@ -75,7 +75,7 @@ impl<'t> Page<'t> {
                 text: quote.to_owned(),
                 start: span.start as u64,
                 end: span.end as u64,
-                matched,
+                matched: matched.as_str(),
             })
         })
     }
@@ -88,15 +88,6 @@ fn supports(quote: &str, statement: &str, words: &BTreeSet<String>) -> bool {
         && common * 100 >= words.len() * MIN_COMMON_PERCENT
         && unsupported(statement, &[quote]).is_empty()
         && !is_suspected(quote)
-}
-
-/// Returns the name of a match in results.
-const fn kind(kind: MatchKind) -> &'static str {
-    match kind {
-        MatchKind::Exact => "exact",
-        MatchKind::Normalized => "normalized",
-        MatchKind::Fuzzy => "fuzzy",
-    }
 }
 
 #[cfg(test)]

@@ -131,11 +131,8 @@ impl ReportJob<'_> {
     }
 }
 
-/// Executes a job until its result is complete, or until the job pauses: `Err` is the pause.
-pub(in super::super) async fn execute(
-    engine: &Engine<'_>,
-    order: &RelayOrder,
-) -> Result<Result<Value, Duration>, Stop> {
+/// Executes a job until its result is complete.
+pub(in super::super) async fn execute(engine: &Engine<'_>, order: &RelayOrder) -> Result<Value, Stop> {
     let report_job = ReportJob {
         research: engine.research,
         payload: engine.payload,
@@ -148,7 +145,7 @@ pub(in super::super) async fn execute(
             return Err(Stop::Failed(error, ending));
         }
         StepResult::Cancelled => return Err(Stop::Cancelled),
-        StepResult::Later(pause) => return Ok(Err(pause)),
+        StepResult::Later(pause) => return Err(Stop::Later(pause)),
     };
     if relayed.is_blocked {
         return Err(Stop::Blocked);
@@ -174,7 +171,7 @@ pub(in super::super) async fn execute(
     if let Some(raw) = raw {
         result["raw"] = raw;
     }
-    Ok(Ok(result))
+    Ok(result)
 }
 
 impl Engine<'_> {

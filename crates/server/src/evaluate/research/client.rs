@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tollgate_providers::HttpClient;
@@ -13,7 +12,7 @@ use tollgate_providers::http::EndpointError;
 use tollgate_types::Credits;
 use tollgate_types::clock::{Clock, SystemClock};
 
-use super::super::request::{CaseError, send, unexpected_body};
+use super::super::request::{self, CaseError, send, unexpected_body};
 use super::cases::ResearchCase;
 use super::score::{self, Outcome, Statement};
 
@@ -75,26 +74,10 @@ impl ResearchClient {
         cases: &[ResearchCase],
         target: &ResearchTarget,
         parallel: usize,
-        mut on_progress: impl FnMut(usize),
+        on_progress: impl FnMut(usize),
     ) -> Result<(Vec<Outcome>, Vec<(usize, String)>), String> {
-        let asked = cases.iter().enumerate();
-        let asked = asked.map(|(place, case)| async move { (place, self.one(place, case, target).await) });
-        let mut running = stream::iter(asked).buffer_unordered(parallel.max(1));
-        let (mut outcomes, mut failed) = (Vec::with_capacity(cases.len()), Vec::new());
-        while let Some((place, answered)) = running.next().await {
-            let line = cases.get(place).map_or(0, |case| case.line);
-            match answered {
-                Ok(outcome) => outcomes.push(outcome),
-                // The reports so far have been paid for, so they are scored.
-                Err(CaseError::Fatal(what)) if outcomes.is_empty() => {
-                    return Err(format!("line {line}: {what}"));
-                }
-                Err(CaseError::Fatal(what) | CaseError::CaseOnly(what)) => failed.push((line, what)),
-            }
-            on_progress(outcomes.len() + failed.len());
-        }
-        failed.sort();
-        Ok((outcomes, failed))
+        let run = |place, case| self.one(place, case, target);
+        request::all(cases, parallel, |case| case.line, run, on_progress).await
     }
 
     /// Waits for the report of one question and scores it.
