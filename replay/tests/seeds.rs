@@ -52,6 +52,7 @@ targets! {
     key = "../../fuzz/fuzz_targets/key.rs";
     messages_request = "../../fuzz/fuzz_targets/messages_request.rs";
     messages_response = "../../fuzz/fuzz_targets/messages_response.rs";
+    realtime_event = "../../fuzz/fuzz_targets/realtime_event.rs";
     responses_event = "../../fuzz/fuzz_targets/responses_event.rs";
     responses_request = "../../fuzz/fuzz_targets/responses_request.rs";
     responses_response = "../../fuzz/fuzz_targets/responses_response.rs";

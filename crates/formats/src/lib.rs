@@ -2,8 +2,9 @@
 //! async, no clock.
 //!
 //! Suggested reading order: [`error`], [`openai_chat`], [`openai_completions`],
-//! [`anthropic_messages`], [`openai_responses`], [`gemini`], [`bedrock_converse`], [`to_common`],
-//! [`image`], [`counting`], [`decisions`], [`embeddings`], [`lossless`], [`sse`], [`json`].
+//! [`anthropic_messages`], [`openai_responses`], [`openai_realtime`], [`gemini`],
+//! [`bedrock_converse`], [`to_common`], [`image`], [`counting`], [`decisions`], [`embeddings`],
+//! [`lossless`], [`sse`], [`json`].
 //!
 //! Most formats are folders with the same modules: `wire` (types), `validate` (checks a body in one
 //! pass without copying it), `decode` and `encode` (to and from the common form), `stream`
@@ -22,6 +23,7 @@ pub mod json;
 pub mod lossless;
 pub mod openai_chat;
 pub mod openai_completions;
+pub mod openai_realtime;
 pub mod openai_responses;
 pub mod reasoning_envelope;
 pub mod request;

@@ -151,14 +151,39 @@ id!(
     "sess_"
 );
 id!(
+    /// A client secret of realtime sessions. This id is not the secret.
+    ClientSecretId,
+    "secret_"
+);
+id!(
     /// A link that signs a person in once. This id is not its token.
     LinkId,
     "link_"
 );
 id!(
-    /// A stored response of the Responses API.
+    /// A stored response of the Responses API, or a response of a realtime session.
     ResponseId,
     "resp_"
+);
+id!(
+    /// A realtime session. OpenAI's prefix is `sess_`, which sessions of the console have here.
+    RealtimeSessionId,
+    "rtsess_"
+);
+id!(
+    /// The conversation of a realtime session.
+    ConversationId,
+    "conv_"
+);
+id!(
+    /// An item of a realtime conversation: a message or a part of a function call.
+    ItemId,
+    "item_"
+);
+id!(
+    /// An event that the server sends in a realtime session.
+    EventId,
+    "event_"
 );
 id!(
     /// An image, video or recording generated for an account. The value is random and not a UUIDv7,
@@ -289,6 +314,14 @@ mod tests {
             "acct_01970000000070008000000000000FF0".parse::<AccountId>(),
             Err(IdError)
         );
+    }
+
+    #[test]
+    fn ids_of_realtime_sessions_are_not_those_of_the_console() {
+        let session = RealtimeSessionId::from_u128(1).to_string();
+        assert_eq!(session.parse::<SessionId>(), Err(IdError));
+        let console = SessionId::from_u128(1).to_string();
+        assert_eq!(console.parse::<RealtimeSessionId>(), Err(IdError));
     }
 
     #[test]

@@ -45,9 +45,9 @@ fn quantity(value: &Value) -> Option<u64> {
 /// Returns the usage object. `cost` becomes a decimal string of credits; `None` omits the field.
 pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
     let mut object = json!({
-        "input_tokens": usage.get(Unit::Input) + usage.get(Unit::InputAudio),
+        "input_tokens": usage.get(Unit::Input) + usage.get(Unit::InputAudio) + usage.get(Unit::InputImage),
         "cache_creation_input_tokens": usage.cache_written(),
-        "cache_read_input_tokens": usage.get(Unit::CacheRead),
+        "cache_read_input_tokens": usage.cache_read(),
         "output_tokens": usage.total_output(),
     });
     if usage.get(Unit::CacheWriteHour) > 0 {

@@ -50,15 +50,15 @@ pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
         "candidatesTokenCount": usage.total_output().saturating_sub(usage.get(Unit::Reasoning)),
         "totalTokenCount": usage.total(),
     });
-    for (unit, name) in [
-        (Unit::CacheRead, "cachedContentTokenCount"),
-        (Unit::Reasoning, "thoughtsTokenCount"),
+    for (tokens, name) in [
+        (usage.cache_read(), "cachedContentTokenCount"),
+        (usage.get(Unit::Reasoning), "thoughtsTokenCount"),
     ] {
-        if usage.get(unit) > 0 {
-            object[name] = json!(usage.get(unit));
+        if tokens > 0 {
+            object[name] = json!(tokens);
         }
     }
-    let audio = usage.get(Unit::InputAudio);
+    let audio = usage.input_audio();
     if audio > 0 {
         let text = usage.total_input() - audio;
         object["promptTokensDetails"] = json!([

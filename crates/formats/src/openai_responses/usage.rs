@@ -37,8 +37,8 @@ fn quantity(value: &Value) -> Option<u64> {
 
 /// Writes the usage object; `cost` is written as a decimal string of credits, if known.
 pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
-    let (cached, written) = (usage.get(Unit::CacheRead), usage.cache_written());
-    let input = usage.get(Unit::Input) + usage.get(Unit::InputAudio) + cached + written;
+    let (cached, written) = (usage.cache_read(), usage.cache_written());
+    let input = usage.total_input();
     let output = usage.total_output();
     let mut object = json!({
         "input_tokens": input,

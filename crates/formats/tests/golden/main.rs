@@ -15,6 +15,7 @@ mod embeddings;
 mod gemini;
 mod ir;
 mod messages;
+mod realtime;
 mod responses;
 
 use std::collections::BTreeSet;

@@ -3,6 +3,7 @@
 
 mod gemini;
 mod messages;
+mod realtime;
 mod responses;
 
 use bytes::Bytes;

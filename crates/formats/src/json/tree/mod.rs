@@ -112,6 +112,40 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Returns the value as JSON without white space. Numbers are verbatim.
+    pub(crate) fn compact(&self) -> String {
+        let mut out = Vec::new();
+        self.write_compact(&mut out);
+        String::from_utf8(out).unwrap_or_default()
+    }
+
+    fn write_compact(&self, out: &mut Vec<u8>) {
+        match self {
+            Node::Null => out.extend_from_slice(b"null"),
+            Node::Bool(value) => out.extend_from_slice(value.to_string().as_bytes()),
+            Node::Number(token) => out.extend_from_slice(token.as_bytes()),
+            Node::Text(text) => write_string(out, text),
+            Node::List(items) => {
+                out.push(b'[');
+                for (place, item) in items.iter().enumerate() {
+                    comma(out, place);
+                    item.write_compact(out);
+                }
+                out.push(b']');
+            }
+            Node::Object(members) => {
+                out.push(b'{');
+                for (place, (key, value)) in members.iter().enumerate() {
+                    comma(out, place);
+                    write_string(out, key);
+                    out.push(b':');
+                    value.write_compact(out);
+                }
+                out.push(b'}');
+            }
+        }
+    }
+
     /// Returns the value as indented JSON, independent of the white space and escapes of the
     /// source.
     pub(crate) fn pretty(&self) -> String {
@@ -149,6 +183,13 @@ impl<'a> Node<'a> {
                 out.push(b'}');
             }
         }
+    }
+}
+
+/// Writes a comma unless `place` is 0.
+fn comma(out: &mut Vec<u8>, place: usize) {
+    if place > 0 {
+        out.push(b',');
     }
 }
 

@@ -248,9 +248,9 @@ pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
         "completion_tokens": usage.total_output(),
         "total_tokens": usage.total(),
         "prompt_tokens_details": {
-            "cached_tokens": usage.get(Unit::CacheRead),
+            "cached_tokens": usage.cache_read(),
             "cache_write_tokens": usage.cache_written(),
-            "audio_tokens": usage.get(Unit::InputAudio),
+            "audio_tokens": usage.input_audio(),
         },
         "completion_tokens_details": {
             "reasoning_tokens": usage.get(Unit::Reasoning),
