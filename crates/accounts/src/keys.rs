@@ -130,6 +130,18 @@ impl Caller {
         Err(Error::new(ErrorCode::PermissionDenied, message).with_param("scope"))
     }
 
+    /// Returns the caller of a member, who may use all models and endpoints.
+    pub fn of_member(account: Arc<Account>, member: MemberId) -> Self {
+        Self {
+            account,
+            principal: Principal::Member(member),
+            mode: KeyMode::Live,
+            compat: Compat::default(),
+            sync: false,
+            rights: KeyRights::default(),
+        }
+    }
+
     /// Returns the id of the account that pays.
     pub fn account_id(&self) -> AccountId {
         self.account.id
@@ -232,6 +244,21 @@ impl Keys {
         let genuine = same_digest(&cached.digest, &digest) && cached.caller.mode == mode;
         if genuine && cached.usable && !expired {
             Ok(cached.caller.clone())
+        } else {
+            Err(KeyError::Invalid)
+        }
+    }
+
+    /// Returns the caller of a valid key by its id. Nothing is cached, so a change of the key takes
+    /// effect immediately on every node.
+    pub async fn caller_of(&self, id: KeyId) -> Result<Caller, KeyError> {
+        let found = self.store.get(id).await;
+        let owner = found.map_err(|error| KeyError::Storage(Arc::new(error)))?;
+        let owner = owner.ok_or(KeyError::Invalid)?;
+        let now = self.clock.now();
+        let expired = owner.key.expires_at.is_some_and(|at| at <= now);
+        if is_usable(&owner) && !expired {
+            Ok(caller(owner))
         } else {
             Err(KeyError::Invalid)
         }
@@ -446,19 +473,27 @@ fn check_name(name: &str) -> Result<(), Error> {
 }
 
 fn cached(owner: KeyOwner, version: Version) -> CachedKey {
-    let usable = owner.key.state == KeyState::Active && owner.account.state == AccountState::Active;
     CachedKey {
         digest: owner.key.digest,
         version,
-        usable,
+        usable: is_usable(&owner),
         expires_at: owner.key.expires_at,
-        caller: Caller {
-            account: Arc::new(owner.account),
-            principal: Principal::Key(owner.key.id),
-            mode: owner.key.mode,
-            compat: owner.key.compat,
-            sync: owner.key.sync,
-            rights: owner.key.rights,
-        },
+        caller: caller(owner),
+    }
+}
+
+/// Whether key and account are active. The key may be expired.
+fn is_usable(owner: &KeyOwner) -> bool {
+    owner.key.state == KeyState::Active && owner.account.state == AccountState::Active
+}
+
+fn caller(owner: KeyOwner) -> Caller {
+    Caller {
+        account: Arc::new(owner.account),
+        principal: Principal::Key(owner.key.id),
+        mode: owner.key.mode,
+        compat: owner.key.compat,
+        sync: owner.key.sync,
+        rights: owner.key.rights,
     }
 }

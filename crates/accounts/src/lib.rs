@@ -1,10 +1,12 @@
 //! Authentication and rate limits: keys, callers, administrators, sign-in and sessions of the
-//! console, signed media URLs, encrypted objects and webhook signatures.
+//! console, client secrets of realtime sessions, signed media URLs, encrypted objects and webhook
+//! signatures.
 //!
 //! Suggested reading order: [`secret`] (format of a key), [`keys`] (from a key to a caller),
 //! [`limits`], [`admins`], [`sign_in`].
 
 pub mod admins;
+pub mod client_secrets;
 pub mod keys;
 pub mod limits;
 pub mod sealed_blobs;
@@ -15,6 +17,7 @@ pub mod vault;
 pub mod webhook;
 
 pub use admins::Admins;
+pub use client_secrets::{ClientSecrets, CreatedSecret, NewClientSecret, SecretBudget, SecretCaller};
 pub use keys::{Caller, KeyError, KeyParams, Keys, KeysConfig};
 pub use limits::{LimitHeaders, Limiter, TokenReservation};
 pub use sealed_blobs::SealedBlobs;

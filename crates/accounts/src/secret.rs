@@ -125,7 +125,32 @@ fn could_be_random(text: &str) -> bool {
     text.len() <= RANDOM_CHARS + CHECK_CHARS && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
+/// Prefix of client secrets of realtime sessions.
+pub const CLIENT_SECRET_PREFIX: &str = "ek_";
+
+/// Whether a text has the prefix, the length and the characters of a client secret. Client secrets
+/// have no check characters, because programs pass them on and no person types them.
+pub fn is_client_secret(text: &str) -> bool {
+    let random = text.strip_prefix(CLIENT_SECRET_PREFIX);
+    random.is_some_and(|random| {
+        random.len() == RANDOM_CHARS && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
+
+/// Generates a client secret from the operating system's random source.
+pub(crate) fn generate_client_secret() -> Result<SecretKey, getrandom::Error> {
+    with_random_chars(CLIENT_SECRET_PREFIX).map(SecretKey)
+}
+
 fn generate(prefix: &str) -> Result<SecretKey, getrandom::Error> {
+    let mut text = with_random_chars(prefix)?;
+    let check = check_chars(&text);
+    text.extend(check.into_iter().map(char::from));
+    Ok(SecretKey(text))
+}
+
+/// Returns the prefix followed by random characters.
+fn with_random_chars(prefix: &str) -> Result<String, getrandom::Error> {
     let mut text = prefix.to_owned();
     let full = text.len() + RANDOM_CHARS;
     while text.len() < full {
@@ -139,9 +164,7 @@ fn generate(prefix: &str) -> Result<SecretKey, getrandom::Error> {
             .take(full - text.len());
         text.extend(fair.map(|byte| char::from(BASE62[usize::from(byte % 62)])));
     }
-    let check = check_chars(&text);
-    text.extend(check.into_iter().map(char::from));
-    Ok(SecretKey(text))
+    Ok(text)
 }
 
 /// Whether the part after the prefix of `whole` has the right length and characters, and the
@@ -294,6 +317,29 @@ mod tests {
             assert!(!tokens.fits(&format!("{}x", token.reveal())));
             assert!(!tokens.fits(&token.reveal().to_lowercase()));
             assert!(!TokenShape::new("other").fits(token.reveal()));
+        }
+    }
+
+    #[test]
+    fn client_secrets_have_their_shape_and_are_no_keys() {
+        let secret = generate_client_secret().unwrap();
+        let text = secret.reveal();
+        assert!(is_client_secret(text));
+        assert_ne!(text, generate_client_secret().unwrap().reveal());
+        assert_eq!(KeyShape::new("service").mode_of(text), None);
+        let key = KeyShape::new("service").generate(KeyMode::Live).unwrap();
+        for bad in [
+            "",
+            "ek_",
+            key.reveal(),
+            &text[1..],
+            &text[..text.len() - 1],
+            &format!("{text}a"),
+            &format!("{}-", &text[..text.len() - 1]),
+            &text.replace("ek_", "EK_"),
+            &format!("ek_{}", "é".repeat(20)),
+        ] {
+            assert!(!is_client_secret(bad), "{bad}");
         }
     }
 

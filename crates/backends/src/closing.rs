@@ -10,7 +10,7 @@ pub(crate) const OPEN_SUBSCRIPTIONS: &str =
     "SELECT count(*) AS open FROM subscription WHERE account_id = $1 AND state IN ('active', 'past_due')";
 
 /// Statements that remove personal data and content. `$1`: the account.
-pub(crate) const REMOVE: [&str; 22] = [
+pub(crate) const REMOVE: [&str; 23] = [
     "UPDATE account SET name = 'closed account', state = 'closed' WHERE id = $1",
     "UPDATE api_key SET name = '' WHERE account_id = $1",
     "UPDATE credit_lot SET note = '' WHERE account_id = $1",
@@ -30,6 +30,7 @@ pub(crate) const REMOVE: [&str; 22] = [
     "DELETE FROM calibration_model WHERE account_id = $1",
     "DELETE FROM chat_turn WHERE account_id = $1",
     "DELETE FROM chat WHERE account_id = $1",
+    "DELETE FROM client_secret WHERE account_id = $1",
     "DELETE FROM job_event WHERE account_id = $1",
     "DELETE FROM job_step WHERE account_id = $1",
     "DELETE FROM job WHERE account_id = $1",

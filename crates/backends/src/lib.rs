@@ -5,6 +5,7 @@
 mod batches;
 mod calibrations;
 mod chats;
+mod client_secrets;
 mod closing;
 mod columns;
 mod fatal;

@@ -9,8 +9,8 @@ use crate::rows::{QuantityColumns, canonical_model, corrupt, id_from, version_fr
 /// Inserts a part of a usage row. An existing part stays unchanged.
 pub(crate) const INSERT: &str = "INSERT INTO usage_part (account_id, id, number, name, model, provider, price_version, cost, \
     input, cache_read, cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, \
-    image, video, audio, characters, searches) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) \
+    image, video, audio, characters, searches, input_image, cache_read_audio) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23) \
     ON CONFLICT (account_id, id, number) DO NOTHING";
 pub(crate) const LIST: &str = concat!(
     "SELECT usage_part.*, ",

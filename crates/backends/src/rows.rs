@@ -495,6 +495,8 @@ columns! {
         audio: i64,
         characters: i64,
         searches: i64,
+        input_image: i64,
+        cache_read_audio: i64,
     }
 }
 
@@ -516,6 +518,8 @@ impl TryFrom<QuantityColumns> for Usage {
             columns.audio,
             columns.characters,
             columns.searches,
+            columns.input_image,
+            columns.cache_read_audio,
         ];
         Unit::ALL
             .into_iter()

@@ -50,6 +50,8 @@ macro_rules! migrations {
             "0043_usage_hours",
             "0044_lists_of_jobs",
             "0045_searches",
+            "0046_client_secrets",
+            "0047_input_image_and_cached_audio",
         )
     };
     ($folder:literal: $($name:literal,)*) => {

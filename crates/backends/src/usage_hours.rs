@@ -21,14 +21,14 @@ pub(crate) const ROW_AT: &str = "SELECT created_at FROM usage_row WHERE account_
 pub(crate) const SUM: &str = concat!(
     "INSERT INTO usage_hour (account_id, hour, model, key_id, member_id, endpoint, requests, charge, input, cache_read, \
     cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, image, video, audio, characters, \
-    searches) SELECT account_id, created_at / 3600000000 * 3600000000, ",
+    searches, input_image, cache_read_audio) SELECT account_id, created_at / 3600000000 * 3600000000, ",
     canonical_model!("usage_row"),
     ", coalesce(key_id, substr(account_id, 1, 0)), coalesce(member_id, substr(account_id, 1, 0)), endpoint, count(*), \
     CAST(sum(charge) AS BIGINT), CAST(sum(input) AS BIGINT), CAST(sum(cache_read) AS BIGINT), \
     CAST(sum(cache_write) AS BIGINT), CAST(sum(input_audio) AS BIGINT), CAST(sum(output) AS BIGINT), \
     CAST(sum(reasoning) AS BIGINT), CAST(sum(output_audio) AS BIGINT), CAST(sum(cache_write_1h) AS BIGINT), \
     CAST(sum(image) AS BIGINT), CAST(sum(video) AS BIGINT), CAST(sum(audio) AS BIGINT), CAST(sum(characters) AS BIGINT), \
-    CAST(sum(searches) AS BIGINT) \
+    CAST(sum(searches) AS BIGINT), CAST(sum(input_image) AS BIGINT), CAST(sum(cache_read_audio) AS BIGINT) \
     FROM usage_row WHERE account_id = $1 AND created_at >= $2 AND created_at < $3 AND id >= $4 AND id <= $5 \
     GROUP BY 1, 2, 3, 4, 5, 6"
 );

@@ -30,6 +30,8 @@ pub struct HoldRequest {
     pub principal: Principal,
     /// Request that the hold belongs to.
     pub request: RequestId,
+    /// Id of the hold; `None` for the first hold of the request.
+    pub hold: Option<HoldId>,
     /// Model name as sent in the request.
     pub public_model: Arc<str>,
     /// Path of the endpoint.
@@ -206,14 +208,14 @@ impl Hold {
             demand,
         };
         Self {
-            id: first_hold(request.request),
+            id: request.hold_id(),
             account: request.account,
             ahead: request.ahead,
             terms,
         }
     }
 
-    /// Returns the id of the hold, which has the same value as the request id.
+    /// Returns the id of the hold.
     pub fn id(&self) -> HoldId {
         self.id
     }
@@ -313,6 +315,12 @@ async fn spendable(
     spendable.map_err(hold_error)
 }
 
+impl HoldRequest {
+    fn hold_id(&self) -> HoldId {
+        self.hold.unwrap_or_else(|| first_hold(self.request))
+    }
+}
+
 /// Returns the id of a request's first hold: the value of the request id, so that a usage row can
 /// be found by request id.
 fn first_hold(request: RequestId) -> HoldId {
@@ -334,7 +342,7 @@ async fn try_hold(
     amount: Credits,
 ) -> Result<HoldOutcome, Error> {
     let hold = NewHold {
-        id: first_hold(request.request),
+        id: request.hold_id(),
         account: request.account,
         principal: Some(request.principal),
         request: request.request,

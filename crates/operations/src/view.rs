@@ -711,6 +711,13 @@ pub struct UsageView {
     /// Number of queries to search backends.
     #[serde(default)]
     pub searches: u64,
+    /// Number of input tokens of images, if the provider counts them separately.
+    #[serde(default)]
+    pub input_image_tokens: u64,
+    /// Number of audio tokens read from the provider's cache, if the provider counts them
+    /// separately.
+    #[serde(default)]
+    pub cache_read_audio_tokens: u64,
 }
 
 /// A separately priced part of a call, such as one scene of a composed video.
@@ -791,6 +798,8 @@ impl UsageView {
             upstream_model: row.upstream_model().map(str::to_owned),
             parts: parts.iter().map(UsagePartView::of).collect(),
             searches: row.usage.searches(),
+            input_image_tokens: row.usage.get(Unit::InputImage),
+            cache_read_audio_tokens: row.usage.get(Unit::CacheReadAudio),
         }
     }
 }

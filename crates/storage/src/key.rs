@@ -197,6 +197,9 @@ pub trait KeyStore: Send + Sync {
     /// state. The caller must compare the whole digest in constant time.
     async fn find(&self, digest_prefix: [u8; 16]) -> Result<Option<KeyOwner>>;
 
+    /// Returns the key with its account, both in any state; `None` if the key does not exist.
+    async fn get(&self, id: KeyId) -> Result<Option<KeyOwner>>;
+
     /// Lists the keys of an account, sorted by id.
     async fn list(&self, account: AccountId) -> Result<Vec<Key>>;
 

@@ -11,6 +11,7 @@ pub mod blob;
 pub mod calibration;
 pub mod chain;
 pub mod chat;
+pub mod client_secret;
 pub mod counter;
 pub mod error;
 pub mod file;
@@ -60,6 +61,7 @@ pub use blob::{Blob, BlobContent, BlobKey, BlobStore};
 pub use calibration::{Calibration, CalibrationFilter, CalibrationStore, NewCalibration};
 pub use chain::{Chain, Link, TransferHash};
 pub use chat::{Chat, ChatSave, ChatSaveOutcome, ChatStore, ChatTurn};
+pub use client_secret::{ClientSecret, ClientSecretCreation, ClientSecretStore};
 pub use counter::{Budget, Counters, Decision};
 pub use error::{StorageError, StorageErrorKind};
 pub use file::{
@@ -144,6 +146,8 @@ pub struct Storage {
     pub people: Arc<dyn PersonStore>,
     /// Sessions of the console.
     pub sessions: Arc<dyn SessionStore>,
+    /// Client secrets of realtime sessions, stored by digest.
+    pub client_secrets: Arc<dyn ClientSecretStore>,
     /// Price versions and their activations.
     pub prices: Arc<dyn PriceStore>,
     /// Stored responses of the Responses API.

@@ -31,9 +31,9 @@ pub use date::Date;
 pub use error::{Error, ErrorCode, Retry};
 pub use format::Format;
 pub use id::{
-    AccountId, AdminId, AuditId, BatchId, CalibrationId, ChatId, DecisionId, FileId, HoldId, JobId, KeyId,
-    LinkId, MediaId, MemberId, MessageBatchId, NoticeId, PersonId, RequestId, ResponseId, SessionId,
-    SubscriptionId, TopUpId, WorkerId,
+    AccountId, AdminId, AuditId, BatchId, CalibrationId, ChatId, ClientSecretId, ConversationId, DecisionId,
+    EventId, FileId, HoldId, ItemId, JobId, KeyId, LinkId, MediaId, MemberId, MessageBatchId, NoticeId,
+    PersonId, RealtimeSessionId, RequestId, ResponseId, SessionId, SubscriptionId, TopUpId, WorkerId,
 };
 pub use job::{JobStatus, StepState};
 pub use money::Credits;

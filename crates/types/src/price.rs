@@ -10,8 +10,8 @@ type Table = [Option<Credits>; Unit::ALL.len()];
 
 /// Prices of one model by class. A class without its own price has the price of its parent class:
 /// output for reasoning and audio output, input for the other input classes. Without its own price,
-/// input written to a one-hour cache costs twice the input price. A class that does not count
-/// tokens is free if it has no price.
+/// input written to a one-hour cache costs twice the input price, and audio read from a cache costs
+/// the price of `cache_read`. A class that does not count tokens is free if it has no price.
 ///
 /// Some providers charge higher prices for the whole request if its prompt is long. Such a price is
 /// written as `class>tokens`: `input>272000` is the input price for prompts of more than 272,000
@@ -136,6 +136,12 @@ impl Prices {
         if !unit.is_token() {
             return self.listed(unit).unwrap_or(Credits::ZERO);
         }
+        let long = self.long.filter(|long| input_tokens > long.above);
+        let has_own =
+            self.listed(unit).is_some() || long.is_some_and(|long| long.per_million[unit as usize].is_some());
+        if unit == Unit::CacheReadAudio && !has_own {
+            return self.price(Unit::CacheRead, input_tokens);
+        }
         let parent = if unit.is_input() {
             Unit::Input
         } else {
@@ -143,7 +149,7 @@ impl Prices {
         };
         let plain_parent = self.listed(parent).unwrap_or(Credits::ZERO);
         let plain = self.listed(unit).unwrap_or_else(|| unlisted(unit, plain_parent));
-        let Some(long) = self.long.filter(|long| input_tokens > long.above) else {
+        let Some(long) = long else {
             return plain;
         };
         match (long.per_million[unit as usize], long.per_million[parent as usize]) {
@@ -332,6 +338,40 @@ mod tests {
         let long = prices.with_named("input>10", credits("6")).unwrap();
         assert_eq!(long.cost(&usage), credits("0.012"));
         assert!(Prices::free().with(Unit::CacheRead, Credits::ZERO).is_free());
+    }
+
+    #[test]
+    fn cached_audio_costs_its_price_or_that_of_cached_input() {
+        let usage = Usage::ZERO.with(Unit::CacheReadAudio, 1_000_000);
+        let plain = Prices::default().with(Unit::Input, credits("4"));
+        assert_eq!(plain.cost(&usage), credits("4"));
+        let cached = plain.with(Unit::CacheRead, credits("1"));
+        assert_eq!(cached.cost(&usage), credits("1"));
+        // The class follows `cache_read` in long prompts too, in proportion or with a listed price.
+        let long = cached.with_named("input>10", credits("8")).unwrap();
+        assert_eq!(long.cost(&usage), credits("2"));
+        let long = long.with_named("cache_read>10", credits("3")).unwrap();
+        assert_eq!(long.cost(&usage), credits("3"));
+        // A separate price rises with the input.
+        let own = long.with(Unit::CacheReadAudio, credits("0.5"));
+        assert_eq!(own.per_million(Unit::CacheReadAudio), credits("0.5"));
+        assert_eq!(own.cost(&usage), credits("1"));
+        let only_long = long.with_named("cache_read_audio>10", credits("9")).unwrap();
+        assert_eq!(only_long.per_million(Unit::CacheReadAudio), credits("1"));
+        assert_eq!(only_long.cost(&usage), credits("9"));
+        assert_eq!(only_long.highest_input(11, false), credits("9"));
+    }
+
+    #[test]
+    fn image_tokens_cost_their_price_or_that_of_input() {
+        let usage = Usage::ZERO.with(Unit::InputImage, 1_000_000);
+        let prices = Prices::default().with(Unit::Input, credits("4"));
+        assert_eq!(prices.cost(&usage), credits("4"));
+        let own = prices.with_named("input_image", credits("5")).unwrap();
+        assert_eq!(own.cost(&usage), credits("5"));
+        assert_eq!(own.highest_input(1, false), credits("5"));
+        let long = own.with_named("input_image>10", credits("6")).unwrap();
+        assert_eq!(long.cost(&usage), credits("6"));
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub enum Scope {
     /// Paths below `/v1/research` and `/v1/async`, `/v1/deep-research`, and research models on
     /// paths of other scopes.
     Research,
-    /// Reserved for realtime voice.
+    /// Paths below `/v1/realtime`: voice sessions and live transcription.
     Realtime,
     /// Paths below `/v1/files`.
     Files,

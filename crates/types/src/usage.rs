@@ -9,13 +9,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Unit {
-    /// Input tokens, except audio tokens, that were neither read from a cache nor written to one.
+    /// Input tokens, except audio and image tokens, that were neither read from a cache nor written
+    /// to one.
     Input,
-    /// Input tokens that the provider read from its cache.
+    /// Input tokens that the provider read from its cache, except those of
+    /// [`Unit::CacheReadAudio`].
     CacheRead,
     /// Input tokens that the provider wrote into its cache.
     CacheWrite,
-    /// Audio tokens of the input.
+    /// Audio tokens of the input that the provider did not read from its cache.
     InputAudio,
     /// Output tokens of the visible response, except audio tokens.
     Output,
@@ -40,11 +42,16 @@ pub enum Unit {
     /// Queries to search backends, in millionths of a query, so that a price per million is the
     /// price of one query.
     Search,
+    /// Image tokens of the input, of providers that count them separately.
+    InputImage,
+    /// Audio tokens of the input that the provider read from its cache, of providers that count
+    /// them separately.
+    CacheReadAudio,
 }
 
 impl Unit {
     /// All classes, in storage order.
-    pub const ALL: [Unit; 13] = [
+    pub const ALL: [Unit; 15] = [
         Unit::Input,
         Unit::CacheRead,
         Unit::CacheWrite,
@@ -58,10 +65,12 @@ impl Unit {
         Unit::Audio,
         Unit::Character,
         Unit::Search,
+        Unit::InputImage,
+        Unit::CacheReadAudio,
     ];
 
-    /// Token classes, the first ones of [`Unit::ALL`].
-    pub const TOKENS: [Unit; 8] = [
+    /// Token classes, in storage order. They are not adjacent in [`Unit::ALL`].
+    pub const TOKENS: [Unit; 10] = [
         Unit::Input,
         Unit::CacheRead,
         Unit::CacheWrite,
@@ -70,9 +79,11 @@ impl Unit {
         Unit::Reasoning,
         Unit::OutputAudio,
         Unit::CacheWriteHour,
+        Unit::InputImage,
+        Unit::CacheReadAudio,
     ];
 
-    /// Classes that do not count tokens, the last ones of [`Unit::ALL`].
+    /// Classes that do not count tokens, in storage order.
     pub const NON_TOKENS: [Unit; 5] = [
         Unit::Image,
         Unit::Video,
@@ -97,6 +108,8 @@ impl Unit {
             Unit::Audio => "audio",
             Unit::Character => "character",
             Unit::Search => "search",
+            Unit::InputImage => "input_image",
+            Unit::CacheReadAudio => "cache_read_audio",
         }
     }
 
@@ -123,7 +136,13 @@ impl Unit {
     pub const fn is_input(self) -> bool {
         matches!(
             self,
-            Unit::Input | Unit::CacheRead | Unit::CacheWrite | Unit::CacheWriteHour | Unit::InputAudio
+            Unit::Input
+                | Unit::CacheRead
+                | Unit::CacheWrite
+                | Unit::CacheWriteHour
+                | Unit::InputAudio
+                | Unit::InputImage
+                | Unit::CacheReadAudio
         )
     }
 }
@@ -184,6 +203,18 @@ impl Usage {
     /// Returns the quantity of a class.
     pub const fn get(&self, unit: Unit) -> u64 {
         self.quantities[unit as usize]
+    }
+
+    /// Returns the input tokens read from the provider's cache, of any modality.
+    pub fn cache_read(&self) -> u64 {
+        self.get(Unit::CacheRead)
+            .saturating_add(self.get(Unit::CacheReadAudio))
+    }
+
+    /// Returns the audio tokens of the input, cached or not.
+    pub fn input_audio(&self) -> u64 {
+        self.get(Unit::InputAudio)
+            .saturating_add(self.get(Unit::CacheReadAudio))
     }
 
     /// Returns the input tokens written to the provider's cache, for any cache lifetime.
@@ -305,7 +336,33 @@ mod tests {
         assert_eq!(serde_json::from_str::<Usage>(&stored).unwrap(), usage);
         let older = r#"{"quantities":[3,0,0,0,4,0,0,0,0,0,0,0]}"#;
         assert_eq!(serde_json::from_str::<Usage>(older).unwrap(), Usage::tokens(3, 4));
+        let searched = r#"{"quantities":[3,0,0,0,4,0,0,0,0,0,0,0,1000000]}"#;
+        assert_eq!(serde_json::from_str::<Usage>(searched).unwrap(), usage);
         let newer = format!(r#"{{"quantities":{:?}}}"#, [0; Unit::ALL.len() + 1]);
         assert!(serde_json::from_str::<Usage>(&newer).is_err());
+    }
+
+    #[test]
+    fn token_classes_and_others_make_all_classes() {
+        for (index, unit) in Unit::ALL.into_iter().enumerate() {
+            assert_eq!((unit as usize, Unit::parse(unit.as_str())), (index, Some(unit)));
+            assert_eq!(Unit::TOKENS.contains(&unit), unit.is_token(), "{unit:?}");
+            assert_eq!(Unit::NON_TOKENS.contains(&unit), !unit.is_token(), "{unit:?}");
+            assert!(unit.is_token() || !unit.is_input(), "{unit:?}");
+        }
+        assert_eq!(Unit::TOKENS.len() + Unit::NON_TOKENS.len(), Unit::ALL.len());
+        assert!(Unit::TOKENS.is_sorted() && Unit::NON_TOKENS.is_sorted());
+    }
+
+    #[test]
+    fn image_and_cached_audio_tokens_are_input() {
+        let usage = Usage::tokens(1, 2)
+            .with(Unit::CacheRead, 10)
+            .with(Unit::InputAudio, 100)
+            .with(Unit::InputImage, 1_000)
+            .with(Unit::CacheReadAudio, 10_000);
+        assert_eq!((usage.total_input(), usage.total_output()), (11_111, 2));
+        assert_eq!((usage.cache_read(), usage.input_audio()), (10_010, 10_100));
+        assert!(!usage.has_non_tokens());
     }
 }

@@ -75,8 +75,10 @@ export function outputOf(row: UsageRow): string {
 }
 
 export function inputTokens(usage: Partial<UsageClasses>): number {
-  const { input_tokens = 0, cache_read_tokens = 0, cache_write_tokens = 0 } = usage;
-  return input_tokens + cache_read_tokens + cache_write_tokens + (usage.cache_write_1h_tokens ?? 0) + (usage.input_audio_tokens ?? 0);
+  const { input_tokens = 0, cache_read_tokens = 0, cache_write_tokens = 0, cache_write_1h_tokens = 0 } = usage;
+  const { input_audio_tokens = 0, input_image_tokens = 0, cache_read_audio_tokens = 0 } = usage;
+  const cache = cache_read_tokens + cache_read_audio_tokens + cache_write_tokens + cache_write_1h_tokens;
+  return input_tokens + input_audio_tokens + input_image_tokens + cache;
 }
 
 /** Whether the audio of a call is its input. */

@@ -145,6 +145,8 @@ export interface UsageClasses {
   audio_seconds: number;
   characters: number;
   searches: number;
+  input_image_tokens: number;
+  cache_read_audio_tokens: number;
 }
 
 /** A call: a row of the usage of an account. */

@@ -59,6 +59,11 @@ impl KeyStore for Store {
             .find(|owner| owner.key.digest[..16] == digest_prefix))
     }
 
+    async fn get(&self, id: KeyId) -> Result<Option<KeyOwner>, StorageError> {
+        let owners = self.owners.lock().unwrap();
+        Ok(owners.iter().find(|owner| owner.key.id == id).cloned())
+    }
+
     async fn list(&self, _: AccountId) -> Result<Vec<Key>, StorageError> {
         Ok(Vec::new())
     }
@@ -207,4 +212,35 @@ async fn lookup_overtaken_by_a_change_is_repeated() {
     });
     assert!(!works);
     assert_eq!(nodes.finds(), 2);
+}
+
+/// A key is found by its id in its stored state, without notifications and caches.
+#[tokio::test]
+async fn caller_of_an_id_follows_the_stored_key() {
+    type Change = fn(&mut KeyOwner);
+    let changes: [(Change, bool); 6] = [
+        (|_| {}, true),
+        (|owner| owner.key.state = KeyState::Revoked, false),
+        (|owner| owner.account.state = AccountState::Suspended, false),
+        (|owner| owner.account.state = AccountState::Closed, false),
+        (|owner| owner.key.expires_at = Some(NOW), false),
+        (
+            |owner| owner.key.expires_at = Some(NOW.plus(Duration::from_micros(1))),
+            true,
+        ),
+    ];
+    for (change, valid) in changes {
+        let nodes = TestNodes::new();
+        let (id, key) = nodes.key(1).await;
+        let expected = nodes.here.authenticate(&key).await.unwrap();
+        change(&mut nodes.store.owners.lock().unwrap()[0]);
+        let found = nodes.here.caller_of(id).await;
+        assert_eq!(found.is_ok(), valid);
+        if let Ok(caller) = found {
+            assert_eq!(caller.principal, expected.principal);
+            assert_eq!(caller.rights, expected.rights);
+        }
+        let unknown = nodes.here.caller_of(KeyId::from_u128(9)).await;
+        assert!(matches!(unknown, Err(KeyError::Invalid)));
+    }
 }

@@ -20,17 +20,19 @@ use tollgate_types::{
 const FRAME_HEAD: usize = 8;
 const HOLD: u8 = 1;
 const SETTLE: u8 = 2;
-/// A settlement with all token classes. A `SETTLE` record has only the first [`BASE_CLASSES`].
+/// A settlement with the first [`TOKEN_CLASSES`]. A `SETTLE` record has only the first
+/// [`BASE_CLASSES`].
 const SETTLE_WIDE: u8 = 3;
 /// Number of classes in a `SETTLE` record. Classes that were added later are zero.
 const BASE_CLASSES: usize = 7;
-/// Number of classes in the records of all token classes.
+/// Number of classes in `SETTLE_WIDE` records: the token classes before the classes that do not
+/// count tokens.
 const TOKEN_CLASSES: usize = 8;
 /// Number of classes in `SETTLE_ALL_UNITS` records. Later classes use [`SETTLE_PAIRS`].
 const LISTED_CLASSES: usize = 12;
 // Records with a plan have separate kinds, so journals of versions without plans stay readable.
 const HOLD_WITH_PLAN: u8 = 4;
-/// A settlement with all token classes, in a closed week.
+/// A settlement with the first [`TOKEN_CLASSES`], in a closed week.
 const SETTLE_IN_CLOSED_WEEK: u8 = 5;
 const WINDOW: u8 = 6;
 const REFUND: u8 = 7;
@@ -279,7 +281,7 @@ impl Frame {
 
     /// Encodes a settlement.
     pub(crate) fn settle(&mut self, seq: u64, settlement: &Settlement, week: Week) -> &[u8] {
-        let has_rest = Unit::TOKENS[BASE_CLASSES..]
+        let has_rest = Unit::ALL[BASE_CLASSES..TOKEN_CLASSES]
             .iter()
             .any(|unit| settlement.usage.get(*unit) > 0);
         let has_later = Unit::ALL[LISTED_CLASSES..]
@@ -908,15 +910,16 @@ mod tests {
 
     /// Records with units that earlier versions know have the kinds and lengths of these versions.
     #[test]
-    fn searches_use_a_record_of_pairs() {
+    fn later_units_use_a_record_of_pairs() {
         let listed = Settlement {
             usage: settlement().usage.with(Unit::Character, 3),
             ..settlement()
         };
-        let searched = Settlement {
-            usage: settlement().usage.with(Unit::Search, 2_000_000),
+        let later = Unit::ALL[LISTED_CLASSES..].iter().map(|unit| Settlement {
+            usage: settlement().usage.with(*unit, 2_000_000),
             ..settlement()
-        };
+        });
+        let later: Vec<Settlement> = later.collect();
         let kind = |frame: &[u8]| frame[FRAME_HEAD + size_of::<u64>()];
         let mut frame = Frame::default();
         let base = frame.settle(1, &settlement(), Week::Open).len();
@@ -930,12 +933,14 @@ mod tests {
                 (kind(bytes), bytes.len()),
                 (expected, base + more_classes * size_of::<i64>())
             );
-            let bytes = frame.settle(2, &searched, week).to_vec();
-            assert_eq!(kind(&bytes), SETTLE_PAIRS);
-            assert_eq!(
-                read(&mut bytes.as_slice()),
-                NextRecord::Record(2, Record::Settle(searched.clone(), week))
-            );
+            for later in &later {
+                let bytes = frame.settle(2, later, week).to_vec();
+                assert_eq!(kind(&bytes), SETTLE_PAIRS);
+                assert_eq!(
+                    read(&mut bytes.as_slice()),
+                    NextRecord::Record(2, Record::Settle(later.clone(), week))
+                );
+            }
         }
     }
 

@@ -14,12 +14,62 @@ use tollgate_types::{AccountId, KeyId, Timestamp};
 
 use super::error::while_running;
 use super::lot::transact;
-use super::pool::Pool;
+use super::pool::{Pool, Statement};
 use super::rows;
 use super::subscription::execute;
 use crate::rows::{KeyColumns, models_column, rights_columns, scopes_column};
 
 pub(super) struct Keys(pub(super) Arc<Pool>);
+
+/// Selects a key with its account.
+macro_rules! select_owned {
+    ($condition:literal) => {
+        concat!(
+            "SELECT api_key.*, account.id AS owner_id, account.name AS owner_name, account.state AS owner_state,
+                account.rpm AS owner_rpm, account.tpm AS owner_tpm, account.keys AS owner_keys,
+                account.gpus AS owner_gpus, account.agents AS owner_agents, account.chats AS owner_chats,
+                account.files AS owner_files, account.files_gib AS owner_files_gib,
+                account.batch_tokens AS owner_batch_tokens,
+                account.test_clock AS owner_test_clock, account.created_at AS owner_created_at
+            FROM api_key JOIN account ON account.id = api_key.account_id
+            WHERE ",
+            $condition
+        )
+    };
+}
+
+const FIND: &str = select_owned!("api_key.digest_prefix = $1");
+const GET: &str = select_owned!("api_key.id = $1");
+/// Columns of the account in [`FIND`] and [`GET`].
+const OWNER: [&str; 14] = [
+    "owner_id",
+    "owner_name",
+    "owner_state",
+    "owner_rpm",
+    "owner_tpm",
+    "owner_keys",
+    "owner_gpus",
+    "owner_agents",
+    "owner_chats",
+    "owner_files",
+    "owner_files_gib",
+    "owner_batch_tokens",
+    "owner_test_clock",
+    "owner_created_at",
+];
+
+impl Keys {
+    /// Returns the key that a statement selects, with its account.
+    async fn owned(&self, statement: Statement) -> Result<Option<KeyOwner>> {
+        let Some(row) = self.0.optional(statement).await? else {
+            return Ok(None);
+        };
+        Ok(Some(KeyOwner {
+            key: rows::whole::<KeyColumns, _>(&row)?,
+            account: rows::account(&row, OWNER)?,
+        }))
+    }
+}
 
 enum Creation {
     Done,
@@ -46,39 +96,12 @@ impl KeyStore for Keys {
     }
 
     async fn find(&self, digest_prefix: [u8; 16]) -> Result<Option<KeyOwner>> {
-        let statement = sqlx::query(
-            "SELECT api_key.*, account.id AS owner_id, account.name AS owner_name, account.state AS owner_state,
-                account.rpm AS owner_rpm, account.tpm AS owner_tpm, account.keys AS owner_keys,
-                account.gpus AS owner_gpus, account.agents AS owner_agents, account.chats AS owner_chats,
-                account.files AS owner_files, account.files_gib AS owner_files_gib,
-                account.batch_tokens AS owner_batch_tokens,
-                account.test_clock AS owner_test_clock, account.created_at AS owner_created_at
-            FROM api_key JOIN account ON account.id = api_key.account_id
-            WHERE api_key.digest_prefix = $1",
-        );
-        const OWNER: [&str; 14] = [
-            "owner_id",
-            "owner_name",
-            "owner_state",
-            "owner_rpm",
-            "owner_tpm",
-            "owner_keys",
-            "owner_gpus",
-            "owner_agents",
-            "owner_chats",
-            "owner_files",
-            "owner_files_gib",
-            "owner_batch_tokens",
-            "owner_test_clock",
-            "owner_created_at",
-        ];
-        let Some(row) = self.0.optional(statement.bind(digest_prefix)).await? else {
-            return Ok(None);
-        };
-        Ok(Some(KeyOwner {
-            key: rows::whole::<KeyColumns, _>(&row)?,
-            account: rows::account(&row, OWNER)?,
-        }))
+        self.owned(sqlx::query(FIND).bind(digest_prefix)).await
+    }
+
+    async fn get(&self, id: KeyId) -> Result<Option<KeyOwner>> {
+        let statement = sqlx::query(GET).bind(id.as_u128().to_be_bytes());
+        self.owned(statement).await
     }
 
     async fn list(&self, account: AccountId) -> Result<Vec<Key>> {

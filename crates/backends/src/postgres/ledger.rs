@@ -11,7 +11,7 @@ use tollgate_storage::{
     AuditVisitor, Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Result, Settlement,
     Spendable, StorageError, Subscription, latest_expiry,
 };
-use tollgate_types::{AccountId, Credits, Timestamp, Unit};
+use tollgate_types::{AccountId, Credits, Timestamp, Unit, Usage};
 
 use super::pool::{Pool, Statement};
 use super::unsettled::is_transient;
@@ -210,14 +210,14 @@ pub(super) async fn settle_exactly(pool: &Pool, settlement: &Settlement) -> Resu
 
 /// Returns the statement that resolves a hold; [`resolution`] reads its result.
 pub(super) fn settle_statement(settlement: &Settlement) -> Statement {
-    let has_non_tokens = settlement.usage.has_non_tokens();
-    let mut statement = sqlx::query(if has_non_tokens { SETTLE_ALL_UNITS } else { SETTLE });
+    let has_noted_units = has_noted_units(&settlement.usage);
+    let mut statement = sqlx::query(if has_noted_units { SETTLE_ALL_UNITS } else { SETTLE });
     statement = statement
         .bind(settlement.account.as_u128().to_be_bytes())
         .bind(settlement.hold.as_u128().to_be_bytes())
         .bind(settlement.charge.nanos())
         .bind(settlement.overrun.nanos());
-    for unit in Unit::TOKENS {
+    for unit in inserted_units() {
         statement = statement.bind(quantity_column(settlement.usage.get(unit)));
     }
     statement = statement
@@ -226,21 +226,41 @@ pub(super) fn settle_statement(settlement: &Settlement) -> Statement {
         .bind(settlement.target.to_string())
         .bind(settlement.first_at.map(Timestamp::as_micros))
         .bind(settlement.ended_at.as_micros());
-    if has_non_tokens {
-        for unit in Unit::NON_TOKENS {
+    if has_noted_units {
+        for unit in noted_units() {
             statement = statement.bind(quantity_column(settlement.usage.get(unit)));
         }
     }
     statement
 }
 
+/// Number of classes that the database functions `settle_hold` and `lease_round` insert, the first
+/// ones of [`Unit::ALL`]. `note_made` adds the later ones.
+const INSERTED_CLASSES: usize = 8;
+
+/// Returns the units that are inserted with a usage row, in the order of the parameters.
+pub(super) fn inserted_units() -> impl Iterator<Item = Unit> {
+    Unit::ALL.into_iter().take(INSERTED_CLASSES)
+}
+
+/// Returns the units that `note_made` adds to a usage row, in the order of the parameters.
+pub(super) fn noted_units() -> impl Iterator<Item = Unit> {
+    Unit::ALL.into_iter().skip(INSERTED_CLASSES)
+}
+
+/// Whether a usage has units that `note_made` adds.
+pub(super) fn has_noted_units(usage: &Usage) -> bool {
+    noted_units().any(|unit| usage.get(unit) > 0)
+}
+
 const SETTLE: &str = "SELECT charged, resolved, available
     FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
-/// Like [`SETTLE`], but also records the units other than tokens, once the usage row exists.
+/// Like [`SETTLE`], but also records the units of [`noted_units`], once the usage row exists.
 const SETTLE_ALL_UNITS: &str = "WITH settled AS MATERIALIZED (SELECT charged, resolved, available
     FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)),
     noted AS MATERIALIZED (SELECT note_made($1, ARRAY[$2]::BYTEA[], ARRAY[$18]::BIGINT[], ARRAY[$19]::BIGINT[],
-        ARRAY[$20]::BIGINT[], ARRAY[$21]::BIGINT[], ARRAY[$22]::BIGINT[]) FROM settled WHERE resolved)
+        ARRAY[$20]::BIGINT[], ARRAY[$21]::BIGINT[], ARRAY[$22]::BIGINT[], ARRAY[$23]::BIGINT[],
+        ARRAY[$24]::BIGINT[]) FROM settled WHERE resolved)
     SELECT charged, resolved, available FROM settled, (SELECT count(*) FROM noted) AS once";
 
 /// Reads the outcome of a settlement.

@@ -13,6 +13,7 @@ mod audit_log;
 mod batch_line;
 mod calibration;
 mod chat;
+mod client_secret;
 mod error;
 mod file;
 mod idempotency;
@@ -147,6 +148,7 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         members: Arc::new(member::Members(pool.clone())),
         people: Arc::new(person::People(pool.clone())),
         sessions: Arc::new(session::Sessions(pool.clone())),
+        client_secrets: Arc::new(client_secret::ClientSecrets(pool.clone())),
         prices: Arc::new(price::PriceVersions(pool.clone())),
         responses: Arc::new(response::Responses(pool.clone())),
         media: Arc::new(media::MediaRows(pool.clone())),

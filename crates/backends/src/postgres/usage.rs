@@ -104,7 +104,9 @@ macro_rules! sums {
         LEAST(sum(video), 9223372036854775807)::bigint AS video,
         LEAST(sum(audio), 9223372036854775807)::bigint AS audio,
         LEAST(sum(characters), 9223372036854775807)::bigint AS characters,
-        LEAST(sum(searches), 9223372036854775807)::bigint AS searches"
+        LEAST(sum(searches), 9223372036854775807)::bigint AS searches,
+        LEAST(sum(input_image), 9223372036854775807)::bigint AS input_image,
+        LEAST(sum(cache_read_audio), 9223372036854775807)::bigint AS cache_read_audio"
     };
 }
 

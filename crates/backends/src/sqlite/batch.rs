@@ -314,7 +314,7 @@ impl Kind<'_> {
 }
 
 /// Units that most calls do not use.
-pub(super) const RARE_UNITS: [Unit; 9] = [
+pub(super) const RARE_UNITS: [Unit; 11] = [
     Unit::CacheWrite,
     Unit::InputAudio,
     Unit::OutputAudio,
@@ -324,6 +324,8 @@ pub(super) const RARE_UNITS: [Unit; 9] = [
     Unit::Audio,
     Unit::Character,
     Unit::Search,
+    Unit::InputImage,
+    Unit::CacheReadAudio,
 ];
 /// All other units, in the column order of the statements.
 pub(super) const USUAL: [Unit; 4] = [Unit::Input, Unit::CacheRead, Unit::Output, Unit::Reasoning];

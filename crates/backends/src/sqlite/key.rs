@@ -19,6 +19,7 @@ const CREATE: &str = "INSERT INTO api_key (id, account_id, name, digest, digest_
     state, created_at, expires_at, revoked_at, created_by, replaced_by, models, scopes) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
 const FIND: &str = "SELECT * FROM api_key WHERE digest_prefix = $1";
+const GET: &str = "SELECT * FROM api_key WHERE id = $1";
 const LIST: &str = "SELECT * FROM api_key WHERE account_id = $1 ORDER BY id";
 const REVOKE: &str = "UPDATE api_key SET state = 'revoked', revoked_at = coalesce(revoked_at, $2) WHERE id = $1 \
     RETURNING *";
@@ -38,7 +39,13 @@ impl KeyStore for Sqlite {
     }
 
     async fn find(&self, digest_prefix: [u8; 16]) -> Result<Option<KeyOwner>> {
-        self.read(move |connection| Box::pin(find(connection, digest_prefix)))
+        self.read(move |connection| Box::pin(find(connection, FIND, digest_prefix)))
+            .await
+    }
+
+    async fn get(&self, id: KeyId) -> Result<Option<KeyOwner>> {
+        let id = id.as_u128().to_be_bytes();
+        self.read(move |connection| Box::pin(find(connection, GET, id)))
             .await
     }
 
@@ -108,9 +115,14 @@ async fn insert(connection: &mut SqliteConnection, key: Key) -> Result<()> {
     Ok(())
 }
 
-async fn find(connection: &mut SqliteConnection, digest_prefix: [u8; 16]) -> Result<Option<KeyOwner>> {
-    let columns: Option<KeyColumns> = sqlx::query_as(FIND)
-        .bind(digest_prefix.to_vec())
+/// Returns the key that a statement selects by 16 bytes, with its account.
+async fn find(
+    connection: &mut SqliteConnection,
+    statement: &'static str,
+    by: [u8; 16],
+) -> Result<Option<KeyOwner>> {
+    let columns: Option<KeyColumns> = sqlx::query_as(statement)
+        .bind(by.to_vec())
         .fetch_optional(&mut *connection)
         .await
         .map_err(storage_error)?;
@@ -190,6 +202,7 @@ pub(super) const STATEMENTS: &[&str] = &[
     COUNT,
     CREATE,
     FIND,
+    GET,
     LIST,
     REVOKE,
     CHANGE,

@@ -19,6 +19,7 @@ mod bulk;
 mod calibration;
 mod chain;
 mod chat;
+mod client_secret;
 mod database;
 mod engine;
 mod file;
@@ -149,6 +150,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         members: Arc::new(engine.clone()),
         people: Arc::new(engine.clone()),
         sessions: Arc::new(engine.clone()),
+        client_secrets: Arc::new(engine.clone()),
         prices: Arc::new(engine.clone()),
         responses: Arc::new(engine.clone()),
         media: Arc::new(engine.clone()),

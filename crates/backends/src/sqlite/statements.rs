@@ -52,10 +52,12 @@ const LEGS_PLAIN_TAIL: &str = ") AS call CROSS JOIN (VALUES (1, 'credits', 'hold
 const USAGE: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, provider, price_version, outcome, estimated, \
     account_id, id, key_id, request_id, created_at, first_at, ended_at, held, charge, \
     input, cache_read, output, reasoning, cache_write, input_audio, output_audio, \
-    cache_write_1h, image, video, audio, characters, searches, overrun, included, plan_name, window_id, member_id) \
+    cache_write_1h, image, video, audio, characters, searches, input_image, cache_read_audio, overrun, included, \
+    plan_name, window_id, member_id) \
     SELECT ?, ?, ?, ?, ?, ?, column1, column2, column3, coalesce(column4, column2), column5, column6, column7, \
     column8, column9, column10, column11, column12, column13, column14, column15, column16, column17, column18, \
-    column19, column20, column21, column22, column23, column24, column25, column26, column27 FROM (";
+    column19, column20, column21, column22, column23, column24, column25, column26, column27, column28, \
+    column29 FROM (";
 const USAGE_PLAIN: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, provider, price_version, outcome, \
     estimated, account_id, id, key_id, request_id, created_at, first_at, ended_at, held, charge, \
     input, cache_read, output, reasoning, cache_write, input_audio, output_audio, \
@@ -92,7 +94,7 @@ impl BatchWriter {
             heads: Heads::new(),
             transfers: Bulk::new(TRANSFERS, 12, ""),
             legs_plain: Bulk::new(LEGS_PLAIN, 8, LEGS_PLAIN_TAIL),
-            usage: Bulk::new(USAGE, 27, ")"),
+            usage: Bulk::new(USAGE, 29, ")"),
             usage_plain: Bulk::new(USAGE_PLAIN, 13, ")"),
             balance: Bulk::new(BALANCE, 2, BALANCE_TAIL),
             credits: Bulk::new(CREDITS, 4, CREDITS_TAIL),

@@ -17,9 +17,9 @@ use tollgate_types::{AccountId, Credits, HoldId, KeyId, MemberId, PriceVersion, 
 use super::database::migrate;
 use super::statements::BatchWriter;
 use super::{
-    Sqlite, SqliteConfig, account, admin, audit, audit_log, chain, chat, idempotency, job, key, ledger, lot,
-    media, member, notice, person, price, recover, refund, report, response, session, subscription, usage,
-    usage_hour, webhook,
+    Sqlite, SqliteConfig, account, admin, audit, audit_log, chain, chat, client_secret, idempotency, job,
+    key, ledger, lot, media, member, notice, person, price, recover, refund, report, response, session,
+    subscription, usage, usage_hour, webhook,
 };
 use crate::rows::{KEYS_LAST_USED, SCAN_END};
 
@@ -53,6 +53,8 @@ fn statements() -> Vec<Arc<str>> {
         crate::calibrations::STATEMENTS,
         chat::STATEMENTS,
         crate::chats::STATEMENTS,
+        client_secret::STATEMENTS,
+        crate::client_secrets::STATEMENTS,
         crate::files::STATEMENTS,
         job::STATEMENTS,
         crate::jobs::STATEMENTS,
@@ -220,8 +222,8 @@ fn claims_read_unfinished_jobs_from_an_index() {
     });
 }
 
-/// No statement scans the tables of transfers, usage, balances, responses, media, chats, people or
-/// sessions, except the statement that loads the balances at startup.
+/// No statement scans the tables of transfers, usage, balances, responses, media, chats, client
+/// secrets, people or sessions, except the statement that loads the balances at startup.
 #[test]
 fn no_statement_scans_growing_tables() {
     block_on(async {
@@ -241,6 +243,7 @@ fn no_statement_scans_growing_tables() {
                     "media",
                     "chat",
                     "chat_turn",
+                    "client_secret",
                     "person",
                     "credential",
                     "session",
@@ -263,7 +266,7 @@ fn append_only_rows_cannot_be_changed() {
         for statement in [
             "INSERT INTO transfer VALUES (x'01', x'02', 0, 'grant', 'cash', 'credits', 5, 0, NULL, NULL, NULL, NULL)",
             "INSERT INTO usage_row VALUES (x'01', x'02', NULL, x'02', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'ok', \
-             0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL, 0)",
+             0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL, 0, 0, 0)",
             "INSERT INTO subscription_event VALUES (x'01', 0, 'created', 'active', 0, 0)",
             "INSERT INTO price_version VALUES (1, 'm', '{}', 0)",
             "INSERT INTO price_change VALUES (x'01', 'm', 1, 0, 'cli')",

@@ -29,7 +29,7 @@ macro_rules! usage_columns {
         concat!("usage_row.account_id, usage_row.id, key_id, member_id, request_id, endpoint, model, ",
         $crate::rows::canonical_model!("usage_row"), " AS canonical_model, provider, price_version, held, \
         charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, \
-        image, video, audio, characters, searches, \
+        image, video, audio, characters, searches, input_image, cache_read_audio, \
         outcome, estimated, usage_row.created_at, first_at, ended_at, included, plan_name, window_id, \
         (SELECT coalesce(sum(credits + allowance), 0) FROM refund \
         WHERE refund.account_id = usage_row.account_id AND refund.hold_id = usage_row.id) AS refunded")
@@ -54,7 +54,7 @@ const SUMS: &str = "SUM(charge) AS charge, SUM(input) AS input, SUM(cache_read) 
     SUM(cache_write) AS cache_write, SUM(input_audio) AS input_audio, SUM(output) AS output, \
     SUM(reasoning) AS reasoning, SUM(output_audio) AS output_audio, SUM(cache_write_1h) AS cache_write_1h, \
     SUM(image) AS image, SUM(video) AS video, SUM(audio) AS audio, SUM(characters) AS characters, \
-    SUM(searches) AS searches";
+    SUM(searches) AS searches, SUM(input_image) AS input_image, SUM(cache_read_audio) AS cache_read_audio";
 
 #[async_trait]
 impl UsageStore for Sqlite {

@@ -251,7 +251,7 @@ fn the_last_use_of_a_key_is_looked_up_in_an_index() {
 /// together. docs/scaling.md explains the exceptions.
 #[test]
 fn keys_begin_with_the_account() {
-    const OTHERS: [&str; 26] = [
+    const OTHERS: [&str; 27] = [
         "_sqlx_migrations_pkey",
         "account_pkey",
         "admin_digest_prefix",
@@ -260,6 +260,7 @@ fn keys_begin_with_the_account() {
         "api_key_digest_prefix",
         "api_key_pkey",
         "audit_log_pkey",
+        "client_secret_digest_prefix",
         "credential_pkey",
         "installation_pkey",
         "label_prior_pkey",

@@ -83,9 +83,10 @@ const EDGES: &str = r#"
         ended_at) VALUES (x'ff000000000000000000000000000000', x'00000000000000000000000000000000', x'00', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         '', 0, 0, 0);
     INSERT INTO usage_part (account_id, id, number, name, model, provider, price_version, cost, input, cache_read, cache_write,
-        input_audio, output, reasoning, output_audio, cache_write_1h, image, video, audio, characters) VALUES
+        input_audio, output, reasoning, output_audio, cache_write_1h, image, video, audio, characters, searches, input_image,
+        cache_read_audio) VALUES
         (x'ff000000000000000000000000000000', x'00', 4294967295, 'é', '', '', -9223372036854775808, 9223372036854775807, 1, 2, 3,
-        4, 5, 6, 7, 8, 9, 10, 11, 12);
+        4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 9223372036854775807);
     INSERT INTO admin (id, name, role, digest, digest_prefix, last4, created_at)
         VALUES (x'01', '', 'owner', x'00', x'00', '', 0);
     INSERT INTO person (id, email, name, created_at) VALUES (x'02', NULL, 'é', -1), (x'03', '', '', 0);
@@ -106,6 +107,11 @@ const EDGES: &str = r#"
         9223372036854775807, x'01ff', -1, 7);
     INSERT INTO chat_turn (account_id, chat_id, ordinal, body, bytes, request_ids)
         VALUES (x'ff000000000000000000000000000000', x'01', 0, x'00ff', 4294967295, x'');
+    INSERT INTO client_secret (account_id, id, key_id, member_id, digest, digest_prefix, session, model, max_cost, spent,
+        max_seconds, allowed_origins, created_at, expires_at) VALUES
+        (x'01000000000000000000000000000000', x'01', x'02', NULL, x'01ff', x'01', x'', NULL, NULL, 0, NULL, '[]', -1, 1),
+        (x'ff000000000000000000000000000000', x'01', NULL, x'02', x'02ff', x'02', x'00ff', 'é', 9223372036854775807,
+        9223372036854775807, 4294967295, '["é"]', 0, 2);
     INSERT INTO usage_hour (account_id, hour, model, key_id, member_id, endpoint, requests, charge, input, cache_read,
         cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, image, video, audio, characters) VALUES
         (x'ff000000000000000000000000000000', 0, 'é', x'', x'', '', 1, 9223372036854775807, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
@@ -140,6 +146,7 @@ fn values_round_trip_unchanged() {
             ("sign_in_link", "expires_at", (3, 1)),
             ("sign_in_failure", "failures", (1, i128::from(i64::MAX))),
             ("chat", "bytes", (2, i128::from(i64::MAX))),
+            ("client_secret", "spent", (2, i128::from(i64::MAX))),
             ("usage_hour", "charge", (2, i128::from(i64::MAX))),
             ("usage_hour_mark", "until", (1, 3_600_000_000)),
             ("chat_turn", "bytes", (1, i128::from(u32::MAX))),

@@ -441,7 +441,7 @@ fn ended_jobs_resolve_their_hold_after_a_crash() {
                 "UPDATE job SET status = 'completed', charge = 50, overrun = 3, usage = '{\"output\":7}', outcome = 'ok', \
                  estimated = 1, provider = 'sim', completed_at = 1795181402000000; \
                  INSERT INTO usage_part SELECT account_id, hold_id, 0, 'scene 0', 'maker/model', 'sim', 9, 53, \
-                 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0 FROM job",
+                 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM job",
             )
             .await;
         let opened = crashed.open().await.unwrap();

@@ -134,7 +134,7 @@ fn audits_report_unreadable_rows() {
             "INSERT INTO usage_row SELECT account_id, zeroblob(16), key_id, request_id, endpoint, model, provider, \
              price_version, held, charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, \
              output_audio, 'lost', estimated, created_at, first_at, ended_at, cache_write_1h, included, plan_name, window_id, \
-             0, 0, 0, 0, NULL, 0 FROM usage_row",
+             0, 0, 0, 0, NULL, 0, 0, 0 FROM usage_row",
         ] {
             directory.path().change(change).await;
         }

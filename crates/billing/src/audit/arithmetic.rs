@@ -116,6 +116,10 @@ impl PriceList {
         let Some(base) = base_of(class) else {
             return listed(&self.plain, class).unwrap_or(0);
         };
+        let has_long = is_long && listed(&self.long, class).is_some();
+        if class == Unit::CacheReadAudio && listed(&self.plain, class).is_none() && !has_long {
+            return self.price(Unit::CacheRead, is_long);
+        }
         let plain_base = listed(&self.plain, base).unwrap_or(0);
         let plain = listed(&self.plain, class).unwrap_or_else(|| follows(class, plain_base));
         if !is_long {
@@ -147,9 +151,13 @@ fn listed(prices: &[(Unit, i128)], class: Unit) -> Option<i128> {
 /// tokens.
 fn base_of(class: Unit) -> Option<Unit> {
     match class {
-        Unit::Input | Unit::CacheRead | Unit::CacheWrite | Unit::InputAudio | Unit::CacheWriteHour => {
-            Some(Unit::Input)
-        }
+        Unit::Input
+        | Unit::CacheRead
+        | Unit::CacheWrite
+        | Unit::InputAudio
+        | Unit::CacheWriteHour
+        | Unit::InputImage
+        | Unit::CacheReadAudio => Some(Unit::Input),
         Unit::Output | Unit::Reasoning | Unit::OutputAudio => Some(Unit::Output),
         Unit::Image | Unit::Video | Unit::Audio | Unit::Character | Unit::Search => None,
     }

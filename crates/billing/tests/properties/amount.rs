@@ -22,6 +22,7 @@ fn request(max_cost: Option<Credits>) -> HoldRequest {
         account: ACCOUNT,
         principal: Principal::Key(KeyId::from_u128(1)),
         request: RequestId::from_u128(2),
+        hold: None,
         public_model: "compose".into(),
         endpoint: "/v1/videos/compose",
         max_cost,

@@ -48,6 +48,7 @@ fn request(number: u128, model: &Model) -> HoldRequest {
         account: ACCOUNT,
         principal: Principal::Key(KeyId::from_u128(1)),
         request: RequestId::from_u128(number),
+        hold: None,
         public_model: model.id.clone(),
         endpoint: "/v1/chat/completions",
         max_cost: None,

@@ -198,6 +198,7 @@ impl Run {
             account,
             principal: Principal::Key(KeyId::from_u128(1)),
             request: RequestId::from_u128(self.id()),
+            hold: None,
             public_model: self.model.id.clone(),
             endpoint: "/v1/chat/completions",
             max_cost: None,

@@ -19,6 +19,7 @@ pub fn model(prices: Prices, max_output_tokens: Option<u64>, context_window: Opt
         media: Default::default(),
         research: None,
         report: None,
+        voice: None,
         max_output_tokens,
         input: Vec::new(),
         output: Vec::new(),

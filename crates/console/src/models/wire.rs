@@ -148,8 +148,12 @@ impl From<&Model> for ModelRecord {
                 ModelKind::Video => vec!["/v1/videos/generations"],
                 ModelKind::Speech => vec!["/v1/audio/speech"],
                 ModelKind::Transcription => match can_translate(model) {
-                    true => vec!["/v1/audio/transcriptions", "/v1/audio/translations"],
-                    false => vec!["/v1/audio/transcriptions"],
+                    true => vec![
+                        "/v1/audio/transcriptions",
+                        "/v1/audio/translations",
+                        "/v1/realtime",
+                    ],
+                    false => vec!["/v1/audio/transcriptions", "/v1/realtime"],
                 },
                 ModelKind::Decision => vec!["/v1/decisions"],
                 ModelKind::Research => vec![
@@ -158,6 +162,7 @@ impl From<&Model> for ModelRecord {
                     "/v1/responses",
                     "/v1/async/chat/completions",
                 ],
+                ModelKind::Realtime => vec!["/v1/realtime"],
             },
             structured_output: match model.claimed_structured_output() {
                 StructuredOutput::JsonSchema => "json_schema",

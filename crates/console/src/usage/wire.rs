@@ -308,6 +308,12 @@ pub struct UsageClasses {
     pub characters: u64,
     /// Queries to search backends.
     pub searches: u64,
+    /// Image tokens in the prompt, if the provider counts them separately. Otherwise they are
+    /// `input_tokens`.
+    pub input_image_tokens: u64,
+    /// Audio tokens read from the provider's cache, if the provider counts them separately.
+    /// Otherwise they are `cache_read_tokens`.
+    pub cache_read_audio_tokens: u64,
 }
 
 /// Number, cost and usage of several usage rows together.
@@ -357,6 +363,8 @@ impl From<&Usage> for UsageClasses {
             audio_microseconds: usage.get(Unit::Audio),
             characters: usage.get(Unit::Character),
             searches: usage.searches(),
+            input_image_tokens: usage.get(Unit::InputImage),
+            cache_read_audio_tokens: usage.get(Unit::CacheReadAudio),
         }
     }
 }

@@ -9,6 +9,7 @@ use tollgate_types::{
 
 use super::calibration::{insert, new as calibration};
 use super::chat::{save as save_chat, save_of as chat};
+use super::client_secret::{create as create_secret, find as find_secret, secret};
 use super::file::{QUOTA, file};
 use super::idempotency::claim;
 use super::job::{accept, end, lease};
@@ -293,6 +294,7 @@ pub async fn closed_accounts_keep_only_their_ledger(factory: Factory) {
         storage.media.insert(media(number(7), id)).await.unwrap();
         insert(&storage, calibration(number(8), id)).await;
         save_chat(&storage, chat(number(12), id)).await;
+        create_secret(&storage, secret(number(13), id)).await;
         storage.idempotency.claim(claim(id, number(9))).await.unwrap();
         storage.webhooks.renew_secret(id).await.unwrap();
         accept(&storage, number(10), id).await;
@@ -345,6 +347,7 @@ pub async fn closed_accounts_keep_only_their_ledger(factory: Factory) {
         assert_eq!(learned.unwrap().is_some(), exists);
         let loaded = storage.chats.load(id, ChatId::from_u128(number(12))).await;
         assert_eq!(loaded.unwrap().is_some(), exists);
+        assert_eq!(find_secret(&storage, number(13), at(50)).await.is_some(), exists);
         let job = storage.jobs.get(id, JobId::from_u128(number(10))).await;
         assert_eq!(job.unwrap().is_some(), exists);
         assert_eq!(storage.webhooks.secret(id).await.unwrap() > 1, exists);

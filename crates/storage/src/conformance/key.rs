@@ -30,8 +30,8 @@ fn rotation(old: u128, new: u128, seconds: u64) -> KeyRotation {
     }
 }
 
-/// Checks that a created key is found by the first half of its digest, with the current state of
-/// its account. The member who created it need not exist.
+/// Checks that a created key is found by the first half of its digest and by its id, with the
+/// current state of its account. The member who created it need not exist.
 pub async fn create_then_find(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -65,18 +65,20 @@ pub async fn create_then_find(factory: Factory) {
     let owner = changed.unwrap().after;
     for NewKey { key, .. } in [plain, full] {
         let found = storage.keys.find(prefix(key.id.as_u128())).await.unwrap();
+        assert_eq!(storage.keys.get(key.id).await.unwrap(), found);
         let account = owner.clone();
         assert_eq!(found, Some(KeyOwner { key, account }));
     }
 }
 
-/// Checks that an unknown digest finds no key.
+/// Checks that an unknown digest or id finds no key.
 pub async fn unknown_digest_finds_nothing(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
     storage.keys.create(key(1, account(1).id)).await.unwrap();
     for number in [0, 2, u128::MAX] {
         assert_eq!(storage.keys.find(prefix(number)).await.unwrap(), None);
+        assert_eq!(storage.keys.get(id(number)).await.unwrap(), None);
     }
 }
 

@@ -24,6 +24,7 @@ pub mod blob;
 pub mod calibration;
 pub mod call;
 pub mod chat;
+pub mod client_secret;
 pub mod concurrency;
 pub mod counter;
 pub mod engine;
@@ -151,6 +152,9 @@ macro_rules! conformance_tests {
                 failures_are_counted_by_period, sweep_deletes_ended_rows;
             session: created_then_found, replaced_in_one_step, last_use_goes_forward, deleted_by_their_owner,
                 others_are_deleted, sweep_deletes_expired_and_idle;
+            client_secret: created_then_found, invalid_secrets_write_nothing, live_secrets_are_limited,
+                concurrent_creations_respect_the_maximum, reservations_end_at_the_maximum, invalid_reservations_change_nothing,
+                concurrent_reservations_never_exceed_the_maximum, survives_reopening, sweep_deletes_expired_secrets;
             open_hold: shows_every_account_ledger, used_id_is_a_conflict, same_hold_id_is_taken_once;
             engine: answers_and_is_named, writes_survive_reopening, open_hold_survives_reopening;
         }
@@ -295,6 +299,7 @@ mod tests {
             ("calibration", include_str!("calibration.rs")),
             ("call", include_str!("call.rs")),
             ("chat", include_str!("chat.rs")),
+            ("client_secret", include_str!("client_secret.rs")),
             ("file", include_str!("file.rs")),
             ("job", include_str!("job.rs")),
             ("job_cap", include_str!("job_cap.rs")),

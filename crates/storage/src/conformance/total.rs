@@ -114,7 +114,7 @@ pub async fn no_rows_no_groups(factory: Factory) {
     }
 }
 
-/// Checks that totals sum every class of usage.
+/// Checks that totals sum every class of usage, of calls with all classes and of calls with one.
 pub async fn sums_every_class(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -124,13 +124,20 @@ pub async fn sums_every_class(factory: Factory) {
         settlement.usage = every_class();
         storage.ledger.settle(settlement).await.unwrap();
     }
+    for (number, unit) in (10..).zip(Unit::ALL) {
+        let hold = take(&storage, hold(number, id, 0)).await;
+        let mut settlement = settlement(&hold, 0);
+        settlement.usage = Usage::ZERO.with(unit, every_class().get(unit));
+        storage.ledger.settle(settlement).await.unwrap();
+    }
     let totals = storage
         .usage
         .totals(id, UsageFilter::default(), UsageGroup::All)
         .await
         .unwrap();
-    assert_eq!((totals[0].requests, totals[0].charge), (8, Credits::ZERO));
+    let calls = 8 + Unit::ALL.len() as u64;
+    assert_eq!((totals[0].requests, totals[0].charge), (calls, Credits::ZERO));
     for unit in Unit::ALL {
-        assert_eq!(totals[0].usage.get(unit), 8 * every_class().get(unit), "{unit:?}");
+        assert_eq!(totals[0].usage.get(unit), 9 * every_class().get(unit), "{unit:?}");
     }
 }

@@ -10,6 +10,7 @@ use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Principal, Timestamp, Unit};
 
 use super::super::error::while_running;
+use super::super::ledger::{has_noted_units, inserted_units, noted_units};
 use super::super::pool::{Pool, Statement};
 use super::super::{rows, usage_hour};
 use super::micros;
@@ -125,8 +126,8 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
     let first = |call: &Call| call.settlement.first_at.map(Timestamp::as_micros);
     let first: Vec<Option<i64>> = calls.iter().map(first).collect();
     let duration = |duration| i64::try_from(micros(duration)).unwrap_or(i64::MAX);
-    let has_non_tokens = calls.iter().any(|call| call.settlement.usage.has_non_tokens());
-    let has_notes = has_non_tokens || members.iter().any(Option::is_some);
+    let has_noted_units = calls.iter().any(|call| has_noted_units(&call.settlement.usage));
+    let has_notes = has_noted_units || members.iter().any(Option::is_some);
     let mut statement = sqlx::query(if has_notes { ROUND_WITH_NOTES } else { ROUND });
     statement = statement
         .bind(account.as_u128().to_be_bytes())
@@ -153,7 +154,7 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
         let quantity = |call: &Call| quantity_column(call.settlement.usage.get(unit));
         calls.iter().map(quantity).collect()
     };
-    for unit in Unit::TOKENS {
+    for unit in inserted_units() {
         statement = statement.bind(quantities(unit));
     }
     statement = statement
@@ -163,7 +164,7 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
         .bind(first)
         .bind(numbers(|call| call.settlement.ended_at.as_micros()));
     if has_notes {
-        for unit in Unit::NON_TOKENS {
+        for unit in noted_units() {
             statement = statement.bind(quantities(unit));
         }
         statement = statement.bind(members);
@@ -174,11 +175,12 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
 const ROUND: &str = "SELECT leased, available, is_open, may_hold FROM lease_round($1, $2, $3, $4, $5, $6, $7, $8, $9,
     $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32,
     $33)";
-/// Like [`ROUND`], but also records the units other than tokens and the members.
+/// Like [`ROUND`], but also records the units of [`noted_units`] and the members.
 const ROUND_WITH_NOTES: &str = "WITH round AS MATERIALIZED (SELECT leased, available, is_open, may_hold
     FROM lease_round($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
         $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33)),
-    noted AS MATERIALIZED (SELECT note_made($1, $11, $34, $35, $36, $37, $38), note_members($1, $11, $39) FROM round)
+    noted AS MATERIALIZED (SELECT note_made($1, $11, $34, $35, $36, $37, $38, $39, $40), note_members($1, $11, $41)
+        FROM round)
     SELECT leased, available, is_open, may_hold FROM round, (SELECT count(*) FROM noted) AS once";
 
 /// Returns the id of the database's installation.
