@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::captions::Word;
 use crate::error::{Error, Result};
+use crate::probe::FORMATS;
 use crate::process::Run;
 use crate::scratch::Scratch;
 use crate::timing;
@@ -24,8 +25,14 @@ const DEFAULT_WORDS_PER_MINUTE: f64 = 165.0;
 /// Supported speech rates of espeak-ng, in words per minute. For other rates, ffmpeg stretches the
 /// audio.
 const WORDS_PER_MINUTE_RANGE: (f64, f64) = (80.0, 450.0);
+/// Deviation of the speech rate that needs no stretch. espeak-ng rounds to whole words per minute.
+const MAX_PACE_ERROR: f64 = 0.01;
+/// Samples per second of espeak-ng.
+const ESPEAK_RATE: u32 = 22_050;
 /// Size of the header of a WAV file from espeak-ng, in bytes.
 const WAV_HEADER_BYTES: usize = 44;
+/// Maximum size of decoded samples, in bytes: 23 minutes at 24 kHz.
+const MAX_DECODED_BYTES: u64 = 64 << 20;
 /// Samples per second of every format except Opus, which uses 48,000.
 pub const SAMPLE_RATE: u32 = 24_000;
 
@@ -213,19 +220,80 @@ impl Tools {
         Ok(())
     }
 
-    /// Converts the synthesized WAV file to the requested format and speed.
+    /// Encodes mono samples of 16 bits at [`SAMPLE_RATE`], given as little-endian bytes. FLAC, WAV
+    /// and PCM contain them unchanged. Needs ffmpeg.
+    pub async fn encode_samples(
+        &self,
+        samples: &[u8],
+        format: SpeechFormat,
+        note: Option<&str>,
+    ) -> Result<Bytes> {
+        let scratch = Scratch::make()?;
+        let raw = scratch.file("samples");
+        tokio::fs::write(&raw, samples).await?;
+        let run = Run::new(Program::Ffmpeg, TIMEOUT)
+            .args(["-f", "s16le", "-ar", &SAMPLE_RATE.to_string(), "-ac", "1"])
+            .source(&raw);
+        self.write_format(&scratch, run, "anull", (format, note)).await
+    }
+
+    /// Decodes the first channel of an audio file to little-endian samples of 16 bits, at the
+    /// sample rate of the file. Samples after the first 64 MiB are omitted. Needs ffmpeg.
+    pub async fn decode_samples(&self, path: &Path) -> Result<Vec<u8>> {
+        let scratch = Scratch::make()?;
+        let raw = scratch.file("samples");
+        let run = Run::new(Program::Ffmpeg, TIMEOUT)
+            .args(["-format_whitelist", FORMATS])
+            .source(path)
+            .args(["-map", "0:a:0", "-af", "pan=mono|c0=c0"])
+            .args(SpeechFormat::Pcm.options())
+            .args(["-fs", &MAX_DECODED_BYTES.to_string()])
+            .file(&raw);
+        self.run(run).await?;
+        Ok(tokio::fs::read(&raw).await?)
+    }
+
+    /// Converts the synthesized WAV file to the requested format and speed. Raw samples need ffmpeg
+    /// only for a speed that espeak-ng does not support.
     async fn encode(&self, scratch: &Scratch, spoken: &Path, spec: &SpeechSpec) -> Result<Speech> {
         let (_, stretch) = paces(spec.speed);
-        let (note, encoded) = (scratch.file("note"), scratch.file("encoded"));
-        let rate = spec.format.sample_rate().to_string();
-        tokio::fs::write(&note, tags(spec.note.as_deref())).await?;
+        let duration = self.samples(spoken).await?;
+        if spec.format == SpeechFormat::Pcm && (stretch - 1.0).abs() < MAX_PACE_ERROR {
+            let file = tokio::fs::read(spoken).await?;
+            let resampled = tokio::task::spawn_blocking(move || resample(&file)).await;
+            let bytes = resampled.map_err(|error| Error::UnexpectedOutput(error.to_string()))?;
+            return Ok(Speech {
+                bytes: bytes.into(),
+                duration,
+            });
+        }
         let run = Run::new(Program::Ffmpeg, TIMEOUT)
             .args(["-f", "wav"])
-            .source(spoken)
+            .source(spoken);
+        let filter = format!("atempo={stretch:.6}");
+        let target = (spec.format, spec.note.as_deref());
+        Ok(Speech {
+            bytes: self.write_format(scratch, run, &filter, target).await?,
+            duration: duration.div_f64(stretch),
+        })
+    }
+
+    /// Completes a run that has one input: writes the audio in this format and with this comment.
+    async fn write_format(
+        &self,
+        scratch: &Scratch,
+        run: Run,
+        filter: &str,
+        (format, note): (SpeechFormat, Option<&str>),
+    ) -> Result<Bytes> {
+        let (metadata, encoded) = (scratch.file("note"), scratch.file("encoded"));
+        let rate = format.sample_rate().to_string();
+        tokio::fs::write(&metadata, tags(note)).await?;
+        let run = run
             .args(["-f", "ffmetadata"])
-            .source(&note)
+            .source(&metadata)
             .args(["-map", "0:a"])
-            .args(["-af", &format!("atempo={stretch:.6}"), "-ar", &rate, "-ac", "1"])
+            .args(["-af", filter, "-ar", &rate, "-ac", "1"])
             .args([
                 "-map_metadata",
                 "1",
@@ -234,28 +302,24 @@ impl Tools {
                 "-flags:a",
                 "+bitexact",
             ])
-            .args(spec.format.options())
+            .args(format.options())
             .file(&encoded);
         self.run(run).await?;
-        let samples = self.samples(spoken).await?;
-        Ok(Speech {
-            bytes: tokio::fs::read(&encoded).await?.into(),
-            duration: samples.div_f64(stretch),
-        })
+        Ok(tokio::fs::read(&encoded).await?.into())
     }
 
     /// Returns the duration of the synthesized audio, or [`Error::Input`] if the file contains no
     /// audio.
     async fn samples(&self, spoken: &Path) -> Result<Duration> {
-        /// Bytes per second: 22,050 samples of 2 bytes each.
-        const SECOND: f64 = 44_100.0;
         let length = tokio::fs::metadata(spoken)
             .await?
             .len()
             .saturating_sub(WAV_HEADER_BYTES as u64);
         match length {
             0 => Err(Error::Input("has no text that can be spoken".to_owned())),
-            bytes => Ok(Duration::from_secs_f64(bytes as f64 / SECOND)),
+            bytes => Ok(Duration::from_secs_f64(
+                bytes as f64 / (2.0 * f64::from(ESPEAK_RATE)),
+            )),
         }
     }
 }
@@ -313,6 +377,27 @@ fn paces(speed: f64) -> (u32, f64) {
     let (slowest, fastest) = WORDS_PER_MINUTE_RANGE;
     let pace = wanted.clamp(slowest, fastest).round();
     (pace as u32, wanted / pace)
+}
+
+/// Returns the samples of a WAV file from espeak-ng at [`SAMPLE_RATE`], by cubic interpolation.
+fn resample(file: &[u8]) -> Vec<u8> {
+    let raw = file.get(WAV_HEADER_BYTES..).unwrap_or_default();
+    let pairs = raw.chunks_exact(2).filter_map(|pair| pair.first_chunk());
+    let samples: Vec<i16> = pairs.map(|pair| i16::from_le_bytes(*pair)).collect();
+    let ratio = f64::from(ESPEAK_RATE) / f64::from(SAMPLE_RATE);
+    let count = (samples.len() as f64 / ratio) as usize;
+    let values = (0..count).map(|place| {
+        let position = place as f64 * ratio;
+        let (whole, part) = (position as usize, position.fract());
+        let at = |offset: usize| {
+            let sample = (whole + offset).checked_sub(1).and_then(|at| samples.get(at));
+            sample.map_or(0.0, |sample| f64::from(*sample))
+        };
+        let [a, b, c, d] = [0, 1, 2, 3].map(at);
+        let bend = c - a + part * (2.0 * a - 5.0 * b + 4.0 * c - d + part * (3.0 * (b - c) + d - a));
+        (b + 0.5 * part * bend).round() as i16
+    });
+    values.flat_map(i16::to_le_bytes).collect()
 }
 
 #[cfg(test)]

@@ -44,6 +44,25 @@ async fn formats_match_their_names() {
 }
 
 #[tokio::test]
+async fn lossless_formats_contain_samples_unchanged() {
+    let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
+    let samples: Vec<u8> = (0..48_000_u32)
+        .map(|at| (at.wrapping_mul(40_503) >> 7) as u8)
+        .collect();
+    for format in [SpeechFormat::Wav, SpeechFormat::Flac] {
+        let file = tools.encode_samples(&samples, format, Some("a=b")).await.unwrap();
+        let path = scratch.file(format.as_str());
+        std::fs::write(&path, &file).unwrap();
+        let probe = tools.probe(&path).await.unwrap();
+        assert_eq!(probe.comment.as_deref(), Some("a=b"), "{format:?}");
+        assert_eq!(probe.duration, Duration::from_secs(1), "{format:?}");
+        assert_eq!(tools.decode_samples(&path).await.unwrap(), samples, "{format:?}");
+    }
+    let raw = tools.encode_samples(&samples, SpeechFormat::Pcm, None).await;
+    assert_eq!(raw.unwrap(), samples);
+}
+
+#[tokio::test]
 async fn speed_shortens_the_audio() {
     let mut lengths = Vec::new();
     for speed in [0.25, 0.5, 1.0, 2.0, 4.0] {
@@ -57,6 +76,46 @@ async fn speed_shortens_the_audio() {
         lengths[0] > lengths[2] * 2 && lengths[4] * 2 < lengths[2],
         "{lengths:?}"
     );
+}
+
+#[tokio::test]
+async fn raw_samples_need_ffmpeg_only_for_extreme_speeds() {
+    let paths = crate::tools::ToolPaths {
+        ffmpeg: Some("/missing".into()),
+        ..Default::default()
+    };
+    let tools = Tools::at(&paths);
+    for (speed, is_possible) in [(1.0, true), (0.5, true), (2.5, true), (0.25, false), (4.0, false)] {
+        let spec = SpeechSpec {
+            speed,
+            ..SpeechSpec::new(SpeechFormat::Pcm)
+        };
+        match tools.speak("Good morning, harbour.", &spec).await {
+            Ok(speech) => {
+                assert!(is_possible, "{speed}");
+                let seconds = speech.bytes.len() as f64 / 2.0 / f64::from(SAMPLE_RATE);
+                assert!((seconds - speech.duration.as_secs_f64()).abs() < 0.001, "{speed}");
+            }
+            Err(Error::Missing(Program::Ffmpeg)) => assert!(!is_possible, "{speed}"),
+            Err(error) => panic!("{speed}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn resampling_retains_a_tone() {
+    let tone = |rate: u32, at: u32| {
+        let turns = 440.0 * f64::from(at) / f64::from(rate);
+        (10_000.0 * (turns * std::f64::consts::TAU).sin()) as i16
+    };
+    let mut file = vec![0; WAV_HEADER_BYTES];
+    file.extend((0..ESPEAK_RATE).flat_map(|at| tone(ESPEAK_RATE, at).to_le_bytes()));
+    let resampled = resample(&file);
+    assert_eq!(resampled.len(), 2 * SAMPLE_RATE as usize);
+    for (at, pair) in (0..).zip(resampled.chunks_exact(2)).skip(2).take(23_900) {
+        let sample = i16::from_le_bytes([pair[0], pair[1]]);
+        assert!(sample.abs_diff(tone(SAMPLE_RATE, at)) < 20, "{at}");
+    }
 }
 
 #[tokio::test]

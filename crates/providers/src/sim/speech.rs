@@ -1,7 +1,13 @@
-//! Speech of the simulator, synthesized by espeak-ng, and transcripts. A simulated audio file
-//! contains its text, which is the transcript. The transcript of any other recording states only
-//! the duration. The spoken text may contain a script, as may the prompt of a transcription.
+//! Speech of the simulator, synthesized by espeak-ng or as a tone, and transcripts. Simulated audio
+//! contains its text, which is the transcript: lossless formats in the samples, files also in a
+//! comment. The transcript of any other recording states only the duration; that of silence is
+//! empty. The spoken text may contain a script, as may the prompt of a transcription.
 
+mod buzz;
+mod mark;
+mod wav;
+
+use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,7 +16,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::time::sleep;
-use tollgate_media_tools::{Probe, ProbeLimits, Program, Scratch, SpeechFormat, SpeechSpec};
+use tollgate_media_tools::{Error, ProbeLimits, Program, Scratch, SpeechFormat, SpeechSpec};
 use tollgate_types::ErrorCode;
 use tollgate_upstream::{
     AudioContent, AudioFormat, CallContext, ContentStream, Segment, SpeechAnswer, SpeechCall, SpeechProvider,
@@ -20,6 +26,7 @@ use tollgate_upstream::{
 use super::grammar::{self, Cut, Script};
 use super::ticket::{fault, hash, rejected};
 use super::{Simulator, failure};
+use wav::Recording;
 
 /// Start of the comment in the audio file. The encoded text follows it.
 const NOTE: &str = "Simulated by the built-in simulator of Tollgate; no model was used. Text: ";
@@ -31,6 +38,8 @@ const VOICES: [&str; 8] = [
 const CHUNK_BYTES: usize = 4 << 10;
 /// Maximum duration of a recording.
 const MAX_RECORDING: Duration = Duration::from_secs(24 * 3_600);
+/// Maximum number of characters that are spoken without espeak-ng.
+const MAX_BUZZ_CHARS: usize = 20_000;
 /// Number of characters after which a segment ends.
 const MAX_SEGMENT_CHARS: usize = 80;
 
@@ -39,16 +48,7 @@ impl SpeechProvider for Simulator {
     async fn speak(&self, ctx: &CallContext, call: &SpeechCall) -> Result<SpeechAnswer, UpstreamError> {
         let (script, spoken_text) = script(&call.input, "input")?;
         play(&script, ctx).await?;
-        let programs = [Program::Espeak, Program::Ffmpeg];
-        self.tools.need(&programs).map_err(fault)?;
-        let spec = SpeechSpec {
-            voice: voice(&call.voice),
-            speed: call.speed.unwrap_or(1.0),
-            format: format(call.format),
-            note: Some(format!("{NOTE}{}", URL_SAFE_NO_PAD.encode(&spoken_text))),
-        };
-        let spoken = self.tools.speak(&spoken_text, &spec).await;
-        let bytes = spoken.map_err(|error| rejected(error, "input"))?.bytes;
+        let bytes = self.synthesize(call, spoken_text).await?;
         let in_chunks = script.cut.is_some() || !script.pace.is_zero();
         Ok(SpeechAnswer {
             audio: match in_chunks {
@@ -73,28 +73,109 @@ impl TranscribeProvider for Simulator {
             tracing::debug!(?cut, "the script in the prompt cut the transcript");
             return Err(failure::requested(ErrorCode::UpstreamError));
         }
-        let probe = self.listen(&call.audio.bytes).await?;
-        let duration = probe
-            .audio
-            .as_ref()
-            .map_or(probe.duration, |audio| audio.duration);
-        let packed = probe
-            .comment
-            .as_deref()
-            .and_then(|comment| comment.strip_prefix(NOTE));
-        let spoken_text = packed
-            .and_then(|packed| URL_SAFE_NO_PAD.decode(packed.trim()).ok())
-            .and_then(|text| String::from_utf8(text).ok());
-        let text = spoken_text.unwrap_or_else(|| {
-            let seconds = duration.as_secs_f64();
+        let heard = self.listen(&call.audio.bytes).await?;
+        let text = heard.text.unwrap_or_else(|| {
+            let seconds = heard.duration.as_secs_f64();
             format!("[simulated transcription of {seconds:.1} s of audio]")
         });
-        Ok(timed(text, duration))
+        Ok(timed(text, heard.duration))
     }
 }
 
+/// The text that a recording contains, if any, and its duration.
+struct Heard {
+    text: Option<String>,
+    duration: Duration,
+}
+
 impl Simulator {
-    async fn listen(&self, audio: &Bytes) -> Result<Probe, UpstreamError> {
+    /// Returns the audio file of a text. PCM and WAV need no program, other formats need ffmpeg.
+    async fn synthesize(&self, call: &SpeechCall, text: String) -> Result<Bytes, UpstreamError> {
+        if !matches!(call.format, AudioFormat::Pcm | AudioFormat::Wav) {
+            self.tools.need(&[Program::Ffmpeg]).map_err(fault)?;
+        }
+        let note = format!("{NOTE}{}", URL_SAFE_NO_PAD.encode(&text));
+        let spec = SpeechSpec {
+            voice: voice(&call.voice),
+            speed: call.speed.unwrap_or(1.0),
+            format: format(call.format),
+            note: Some(note.clone()),
+        };
+        let is_lossy = matches!(
+            call.format,
+            AudioFormat::Mp3 | AudioFormat::Opus | AudioFormat::Aac
+        );
+        if is_lossy && self.tools.can_speak() {
+            let spoken = self.tools.speak(&text, &spec).await;
+            return Ok(spoken.map_err(|error| rejected(error, "input"))?.bytes);
+        }
+        let mut samples = self.samples(call, &text, &spec).await?;
+        let is_wav = call.format == AudioFormat::Wav;
+        let file = compute(move || {
+            mark::write(&mut samples, &text);
+            match is_wav {
+                true => wav::encode(&samples, &note),
+                false => wav::raw(&samples),
+            }
+        });
+        let file = file.await?;
+        if matches!(call.format, AudioFormat::Pcm | AudioFormat::Wav) {
+            return Ok(file.into());
+        }
+        let note = spec.note.as_deref();
+        let encoded = self.tools.encode_samples(&file, spec.format, note).await;
+        encoded.map_err(fault)
+    }
+
+    /// Returns the samples of a text at 24 kHz. They are a tone if a program is missing.
+    async fn samples(
+        &self,
+        call: &SpeechCall,
+        text: &str,
+        spec: &SpeechSpec,
+    ) -> Result<Vec<i16>, UpstreamError> {
+        let raw = SpeechSpec {
+            format: SpeechFormat::Pcm,
+            note: None,
+            ..spec.clone()
+        };
+        match self.tools.speak(text, &raw).await {
+            Ok(spoken) => return Ok(wav::samples(&spoken.bytes)),
+            Err(Error::Missing(_)) => {}
+            Err(error) => return Err(rejected(error, "input")),
+        }
+        if text.chars().count() > MAX_BUZZ_CHARS {
+            let error = Error::TooLarge(format!("has more than {MAX_BUZZ_CHARS} characters"));
+            return Err(rejected(error, "input"));
+        }
+        let (text, speed, voice) = (text.to_owned(), spec.speed, voice_hash(&call.voice));
+        let samples = compute(move || buzz::samples(&text, speed, voice)).await?;
+        if samples.is_empty() {
+            let error = Error::Input("has no text that can be spoken".to_owned());
+            return Err(rejected(error, "input"));
+        }
+        Ok(samples)
+    }
+
+    async fn listen(&self, audio: &Bytes) -> Result<Heard, UpstreamError> {
+        let file = audio.clone();
+        let heard = compute(move || {
+            let recording = Recording::parse(&file)?;
+            let comment = recording.comment.as_deref();
+            Some(Heard {
+                text: text_of(&recording.samples).or_else(|| text_of_comment(comment?)),
+                duration: recording.duration,
+            })
+        });
+        match heard.await?.filter(|heard| heard.duration <= MAX_RECORDING) {
+            Some(heard) => Ok(heard),
+            None => self.probe(audio).await,
+        }
+    }
+
+    /// Reads a recording of any format with ffprobe. If ffmpeg is installed, the samples of
+    /// lossless formats are decoded.
+    async fn probe(&self, audio: &Bytes) -> Result<Heard, UpstreamError> {
         let scratch = Scratch::make().map_err(fault)?;
         let place = scratch.file("recording");
         let written = tokio::fs::write(&place, audio).await;
@@ -103,9 +184,53 @@ impl Simulator {
             max_duration: MAX_RECORDING,
             ..ProbeLimits::default()
         };
-        let probed = self.tools.probe_within(&place, limits).await;
-        probed.map_err(|error| rejected(error, "file"))
+        let probe = self.tools.probe_within(&place, limits).await;
+        let probe = probe.map_err(|error| rejected(error, "file"))?;
+        let is_lossless = probe
+            .audio
+            .as_ref()
+            .is_some_and(|audio| matches!(&*audio.codec, "flac" | "alac") || audio.codec.starts_with("pcm_"));
+        let mut text = None;
+        if is_lossless && self.tools.has(Program::Ffmpeg) {
+            text = self.decode(&place).await?;
+        }
+        Ok(Heard {
+            text: text.or_else(|| text_of_comment(probe.comment.as_deref()?)),
+            duration: probe.audio.map_or(probe.duration, |audio| audio.duration),
+        })
     }
+
+    /// Returns the text in the samples of a file, or `None` if they cannot be decoded.
+    async fn decode(&self, place: &Path) -> Result<Option<String>, UpstreamError> {
+        match self.tools.decode_samples(place).await {
+            Ok(raw) => compute(move || text_of(&wav::samples(&raw))).await,
+            Err(error) => {
+                tracing::debug!(%error, "cannot decode a recording");
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Runs CPU-bound work outside the async runtime.
+async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, UpstreamError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| UpstreamError::protocol(error.to_string()))
+}
+
+/// Returns the text in the samples: an empty text for silence, and `None` for other audio.
+fn text_of(samples: &[i16]) -> Option<String> {
+    let texts = mark::read(samples);
+    // The end of a text whose start is missing leaves ones in silence.
+    let is_silent = || samples.iter().all(|sample| matches!(sample, 0 | 1));
+    (!texts.is_empty() || is_silent()).then(|| texts.join(" "))
+}
+
+/// Returns the text in the comment of a simulated file.
+fn text_of_comment(comment: &str) -> Option<String> {
+    let packed = comment.strip_prefix(NOTE)?;
+    let text = URL_SAFE_NO_PAD.decode(packed.trim()).ok()?;
+    String::from_utf8(text).ok()
 }
 
 /// Splits a text into its script and the rest.
@@ -171,9 +296,13 @@ fn format(format: AudioFormat) -> SpeechFormat {
 
 /// Returns the voice of espeak-ng for a name. Every name is mapped to a fixed voice.
 fn voice(name: &str) -> String {
-    let place = hash(&[name.to_lowercase().as_bytes()]) % VOICES.len() as u64;
+    let place = voice_hash(name) % VOICES.len() as u64;
     let voice = usize::try_from(place).ok().and_then(|place| VOICES.get(place));
     voice.copied().unwrap_or("en-us").to_owned()
+}
+
+fn voice_hash(name: &str) -> u64 {
+    hash(&[name.to_lowercase().as_bytes()])
 }
 
 /// Returns the transcript with timestamps. The duration of a word is proportional to its number of
