@@ -292,6 +292,11 @@ def record_audio(recorder):
     call("create_translation", form={"model": "sim/transcribe", "file": recording})
 
 
+def record_realtime(recorder):
+    for operation in ("create_client_secret", "create_realtime_session", "create_transcription_session"):
+        recorder.call(operation, body=example(operation))
+
+
 def record_media(recorder):
     call = recorder.call
     job = call("generate_images", "Job", body=example("generate_images"))
@@ -457,6 +462,7 @@ def main():
             ):
                 record(recorder)
             record_conversations(recorder, Person(origin, token))
+            record_realtime(recorder)
         finally:
             server.terminate()
             server.wait()

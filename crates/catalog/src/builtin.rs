@@ -10,6 +10,7 @@ use crate::load::PricesEntry;
 use crate::media::MediaEntry;
 use crate::model::{Framing, Modality, ModelKind, StructuredOutput};
 use crate::research::ReportLimits;
+use crate::voice::VoiceStages;
 
 const MODELS: &str = include_str!("../data/models.toml");
 const SIMULATOR: &str = include_str!("../data/simulator.toml");
@@ -77,6 +78,8 @@ pub struct BuiltinModel {
     pub media: Option<MediaEntry>,
     /// Maximum consumption of a report of a provider's own research model.
     pub report: Option<ReportLimits>,
+    /// Models of the stages of a voice model that the gateway executes.
+    pub voice: Option<VoiceStages>,
     /// For each provider preset, the model's name at that provider. The vendor's own preset is
     /// first.
     #[serde(default)]

@@ -14,6 +14,7 @@ mod research;
 pub mod snapshot;
 pub mod template;
 mod visible;
+mod voice;
 
 pub use load::{
     COMPOSITION, CatalogInput, Discovered, EnabledProvider, LoadError, ModelEntry, PricesEntry, TargetEntry,
@@ -25,3 +26,4 @@ pub use research::{ENGINE, GATEWAY, ReportLimits, ResearchEntry, ResearchRoles};
 pub use snapshot::{Catalog, NameCollision, Snapshot};
 pub use template::{Template, TemplateEntry, TemplateParams};
 pub use visible::VisibleModels;
+pub use voice::VoiceStages;

@@ -16,6 +16,7 @@ use crate::model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOut
 use crate::research::{ENGINE, GATEWAY, ReportLimits, ResearchEntry};
 use crate::snapshot::Snapshot;
 use crate::template::{self, TemplateEntry};
+use crate::voice::{self, VoiceStages};
 
 /// Prices in the configuration: credits per 1,000,000 units by class, as decimal strings.
 pub type PricesEntry = BTreeMap<String, Credits>;
@@ -40,6 +41,8 @@ pub struct ModelEntry {
     pub media: Option<MediaEntry>,
     /// Models and sources of a research model that the gateway executes.
     pub research: Option<ResearchEntry>,
+    /// Models of the stages of a voice model that the gateway executes.
+    pub voice: Option<VoiceStages>,
     /// Name for display; not unique.
     pub display_name: Option<String>,
     /// Release date as an ISO 8601 date.
@@ -243,6 +246,12 @@ pub fn load(input: &CatalogInput) -> Result<Snapshot, LoadError> {
         versions::set_abilities(model, input, &rows);
     }
     aliases.extend(input.aliases.clone());
+    voice::complete(&mut models, &aliases).or_else(|error| {
+        fault(
+            format!("models.\"{}\".voice.{}", error.id, error.stage),
+            error.message,
+        )
+    })?;
     index(models, aliases, &known, input)
 }
 
@@ -318,6 +327,7 @@ fn builtin_model(row: &BuiltinModel, prices: Prices, candidates: Vec<Candidate>,
         media: media::unknown(),
         research: None,
         report: row.report,
+        voice: row.voice.clone().map(Arc::new),
         candidates,
     }
 }
@@ -368,6 +378,7 @@ fn unknown_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate
         media: media::unknown(),
         research: None,
         report: None,
+        voice: None,
         candidates,
     }
 }
@@ -442,6 +453,9 @@ fn apply_entry(
         check_research(&path, entry)?;
         targets = vec![engine_target(&path, input)?];
     }
+    if entry.voice.is_some() {
+        check_voice(&path, entry)?;
+    }
     let listed = entry
         .prices
         .as_ref()
@@ -451,7 +465,7 @@ fn apply_entry(
     let mut is_unknown = false;
     let mut model = match (models.remove(id), row) {
         (Some(model), _) => model,
-        (None, _) if targets.is_empty() => {
+        (None, _) if targets.is_empty() && entry.voice.is_none() => {
             return fault(
                 path,
                 "no enabled provider serves this model: add targets = [\"provider/model\"]",
@@ -501,6 +515,11 @@ fn apply_entry(
         };
         model.research = Some(Arc::new(roles));
     }
+    if let Some(voice) = &entry.voice {
+        set_kind(&mut model, ModelKind::Realtime);
+        model.voice = Some(Arc::new(voice.clone()));
+        model.candidates.clear();
+    }
     if let Some(media) = &entry.media {
         model.media = read_media(&path, Some(&media.or(&model.media.entry)))?;
     }
@@ -530,6 +549,31 @@ fn check_research(path: &str, entry: &ModelEntry) -> Result<(), LoadError> {
         return wrong(
             "prices",
             "a model with 'research' has no prices: its cost is that of the models in its roles",
+        );
+    }
+    Ok(())
+}
+
+/// Rejects settings that a voice model of the gateway does not have, and missing prices.
+fn check_voice(path: &str, entry: &ModelEntry) -> Result<(), LoadError> {
+    let wrong = |name: &str, message: &str| fault(format!("{path}.{name}"), message);
+    if entry.kind.is_some_and(|kind| kind != ModelKind::Realtime) {
+        return wrong("type", "a model with 'voice' has the type \"realtime\"");
+    }
+    if entry.research.is_some() {
+        return wrong("research", "a model has either 'research' or 'voice'");
+    }
+    if !entry.targets.is_empty() {
+        return wrong(
+            "targets",
+            "a model with 'voice' has no targets: the gateway executes it",
+        );
+    }
+    if entry.prices.is_none() {
+        return wrong(
+            "prices",
+            "a model with 'voice' has its own prices: add prices = { input = \"1\", output = \"4\", \
+             input_audio = \"10\", output_audio = \"20\" }",
         );
     }
     Ok(())

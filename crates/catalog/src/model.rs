@@ -7,6 +7,7 @@ use tollgate_types::{Abilities, PriceVersion, Prices, Tokenizer};
 
 use crate::media::Media;
 use crate::research::{ReportLimits, ResearchRoles};
+use crate::voice::VoiceStages;
 
 /// A model that requests can use.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +57,8 @@ pub struct Model {
     pub research: Option<Arc<ResearchRoles>>,
     /// Maximum consumption of a report of a provider's own research model; `None` for other models.
     pub report: Option<ReportLimits>,
+    /// Models of the stages of a voice model that the gateway executes; `None` for other models.
+    pub voice: Option<Arc<VoiceStages>>,
     /// Routes to the model: the targets of its block, or all providers that offer it. Never empty.
     pub candidates: Vec<Candidate>,
 }
@@ -165,6 +168,8 @@ pub enum ModelKind {
     Decision,
     /// Writes reports with citations from the documents that it finds.
     Research,
+    /// Converses in speech over a session.
+    Realtime,
 }
 
 /// Prefixes in the names of image models, for providers that report no kind.
@@ -187,6 +192,9 @@ const SPEECH_FAMILIES: &[&str] = &["tts", "kokoro", "chatterbox", "orpheus", "ba
 /// Words in the names of transcription models.
 const TRANSCRIPTION_FAMILIES: &[&str] = &["whisper", "transcribe", "parakeet", "canary"];
 
+/// Words in the names of realtime models.
+const REALTIME_FAMILIES: &[&str] = &["realtime"];
+
 /// Words in the names of decision models.
 const DECISION_FAMILIES: &[&str] = &["decide", "decider", "decision", "decisions", "systemone"];
 
@@ -207,6 +215,7 @@ impl ModelKind {
             ModelKind::Transcription => "transcription",
             ModelKind::Decision => "decision",
             ModelKind::Research => "research",
+            ModelKind::Realtime => "realtime",
         }
     }
 
@@ -218,6 +227,7 @@ impl ModelKind {
             ModelKind::Image => vec![Modality::Image],
             ModelKind::Video => vec![Modality::Video],
             ModelKind::Speech => vec![Modality::Audio],
+            ModelKind::Realtime => vec![Modality::Text, Modality::Audio],
         }
     }
 
@@ -227,6 +237,7 @@ impl ModelKind {
             ModelKind::Chat => vec![Modality::Text, Modality::Image, Modality::Audio, Modality::File],
             ModelKind::Image | ModelKind::Video => vec![Modality::Text, Modality::Image],
             ModelKind::Transcription => vec![Modality::Audio],
+            ModelKind::Realtime => vec![Modality::Text, Modality::Audio],
             ModelKind::Decision => vec![Modality::Text, Modality::Image, Modality::Audio, Modality::Video],
             ModelKind::Embedding | ModelKind::Moderation | ModelKind::Speech | ModelKind::Research => {
                 vec![Modality::Text]
@@ -248,6 +259,8 @@ impl ModelKind {
             ModelKind::Moderation
         } else if last.contains("embed") || EMBEDDING_FAMILIES.iter().any(is_family) {
             ModelKind::Embedding
+        } else if has_word(REALTIME_FAMILIES) {
+            ModelKind::Realtime
         } else if has_word(TRANSCRIPTION_FAMILIES) {
             ModelKind::Transcription
         } else if has_word(SPEECH_FAMILIES) {

@@ -8,8 +8,8 @@ use axum::extract::{FromRef, FromRequestParts};
 use http::header::{AUTHORIZATION, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, Method};
-use tollgate_accounts::{Caller, KeyError, Keys, Limiter};
-use tollgate_storage::{Budget, Decision};
+use tollgate_accounts::{Caller, ClientSecrets, KeyError, Keys, Limiter, SecretCaller};
+use tollgate_storage::{Budget, Decision, StorageError};
 use tollgate_types::{Clock, Error, ErrorCode, Retry};
 
 use crate::client_dialect;
@@ -24,6 +24,8 @@ const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// Shared state of the extractors [`WorkCaller`] and [`ControlCaller`].
 pub struct Authenticator {
     pub keys: Arc<Keys>,
+    /// Client secrets, which open realtime sessions.
+    pub client_secrets: Arc<ClientSecrets>,
     /// Limiter of the requests per minute.
     pub limiter: Arc<Limiter>,
     /// Counter of invalid keys, which delays callers that try many.
@@ -48,9 +50,15 @@ impl<'a> Target<'a> {
 
 impl Authenticator {
     /// Creates an authenticator that has counted no invalid keys.
-    pub fn new(keys: Arc<Keys>, limiter: Arc<Limiter>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(
+        keys: Arc<Keys>,
+        client_secrets: Arc<ClientSecrets>,
+        limiter: Arc<Limiter>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         Self {
             keys,
+            client_secrets,
             limiter,
             failed_keys: FailedKeys::new(clock),
         }
@@ -76,13 +84,49 @@ impl Authenticator {
                 Ok(caller)
             }
             Err(KeyError::Invalid) => Err(self.refuse(ctx).await),
-            Err(KeyError::Storage(error)) => {
-                let message = "The gateway cannot look up keys at the moment. Retry with backoff.";
-                let retry = Retry::After(Duration::from_secs(2));
-                Err(Error::new(ErrorCode::Overloaded, message)
-                    .with_retry(retry)
-                    .with_source(error.to_string()))
+            Err(KeyError::Storage(error)) => Err(unavailable(&error)),
+        }
+    }
+
+    /// Authenticates the caller of a client secret, and checks the scope of the path.
+    async fn secret_caller(
+        &self,
+        target: Target<'_>,
+        secret: &str,
+        ctx: &RequestContext,
+    ) -> Result<SecretCaller, Error> {
+        match self.client_secrets.authenticate(secret).await {
+            Ok(found) => {
+                scopes::check(&found.caller, target.method, target.path)?;
+                Ok(found)
             }
+            Err(KeyError::Invalid) => Err(self.refuse(ctx).await),
+            Err(KeyError::Storage(error)) => Err(unavailable(&error)),
+        }
+    }
+
+    /// Authenticates the key or member that created a client secret again, and counts a request
+    /// against the account's budget.
+    pub(crate) async fn admit_secret(
+        &self,
+        target: Target<'_>,
+        secret: &SecretCaller,
+        ctx: &RequestContext,
+        budget: Budget,
+    ) -> Result<Caller, Error> {
+        let creator = &secret.caller;
+        let found = self
+            .client_secrets
+            .caller_of(creator.account_id(), creator.principal)
+            .await;
+        match found {
+            Ok(caller) => {
+                scopes::check(&caller, target.method, target.path)?;
+                self.count(&caller, ctx, budget).await?;
+                Ok(caller)
+            }
+            Err(KeyError::Invalid) => Err(self.refuse(ctx).await),
+            Err(KeyError::Storage(error)) => Err(unavailable(&error)),
         }
     }
 
@@ -147,6 +191,14 @@ impl Authenticator {
             }
         }
     }
+}
+
+fn unavailable(error: &StorageError) -> Error {
+    let message = "The gateway cannot look up keys at the moment. Retry with backoff.";
+    let retry = Retry::After(Duration::from_secs(2));
+    Error::new(ErrorCode::Overloaded, message)
+        .with_retry(retry)
+        .with_source(error.to_string())
 }
 
 fn missing_key() -> Error {
@@ -229,6 +281,47 @@ where
             .admit(parts, Budget::Control)
             .await
             .map(Self)
+    }
+}
+
+/// Beginning of client secrets.
+const SECRET_PREFIX: &str = "ek_";
+
+/// Caller that opens a realtime session with an API key or a client secret. The request counts
+/// against the budget of reads.
+#[derive(Debug)]
+pub struct OpeningCaller {
+    /// Caller of the key, or the creator of the secret.
+    pub caller: Caller,
+    /// The secret, if the caller has no key.
+    pub secret: Option<Box<SecretCaller>>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for OpeningCaller
+where
+    Arc<Authenticator>: FromRef<S>,
+{
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let authenticator = Arc::<Authenticator>::from_ref(state);
+        let dialect_key = client_dialect::key_of(&parts.uri, &parts.headers);
+        let Presented::Key(key) = extract_key(&parts.headers, dialect_key) else {
+            let caller = authenticator.admit(parts, Budget::Control).await?;
+            return Ok(Self { caller, secret: None });
+        };
+        if !key.starts_with(SECRET_PREFIX) {
+            let caller = authenticator.admit(parts, Budget::Control).await?;
+            return Ok(Self { caller, secret: None });
+        }
+        let ctx = context_of(parts)?;
+        let secret = authenticator.secret_caller(Target::of(parts), key, &ctx).await?;
+        authenticator.count(&secret.caller, &ctx, Budget::Control).await?;
+        ctx.max_cost.check()?;
+        Ok(Self {
+            caller: secret.caller.clone(),
+            secret: Some(Box::new(secret)),
+        })
     }
 }
 

@@ -6,7 +6,7 @@ mod messages;
 
 use axum::body::Body;
 use axum::response::Response;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_PROTOCOL};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use tollgate_storage::Decision;
 use tollgate_types::{Error, Timestamp};
@@ -23,6 +23,10 @@ const FILES: &str = "/v1/files";
 const MESSAGES_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 /// Path prefixes of generateContent clients. The catalog also uses the first one.
 const GENERATE_CONTENT: [&str; 2] = ["/v1/models", "/v1beta"];
+/// Path of realtime sessions.
+const REALTIME: &str = "/v1/realtime";
+/// Prefix of the subprotocol that contains the key of a browser client.
+const KEY_SUBPROTOCOL: &[u8] = b"openai-insecure-api-key.";
 /// Path shared by all client dialects.
 const DECISIONS: &str = "/v1/decisions";
 
@@ -73,12 +77,23 @@ impl ClientDialect {
     }
 }
 
-/// Returns the key that generateContent clients send: in their header, on the paths of the dialect,
-/// or in the query, on paths that no other client uses.
+/// Returns the key that clients of some dialects send elsewhere. Browser clients of realtime
+/// sessions send it as a subprotocol. generateContent clients send it in their header, on the paths
+/// of the dialect, or in the query, on paths that no other client uses.
 pub(crate) fn key_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a [u8]> {
+    if uri.path() == REALTIME {
+        return subprotocol_key(headers);
+    }
     let header = headers.get(KEY).filter(|_| is_generate_content(uri.path()));
     let in_query = || key_in_query(uri).map(str::as_bytes);
     header.map(HeaderValue::as_bytes).or_else(in_query)
+}
+
+/// Returns the key in the subprotocols that a WebSocket client offers.
+pub(crate) fn subprotocol_key(headers: &HeaderMap) -> Option<&[u8]> {
+    let offers = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter();
+    let mut offers = offers.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    offers.find_map(|offer| offer.trim_ascii().strip_prefix(KEY_SUBPROTOCOL))
 }
 
 /// Returns the key in the query. All dialects share the list paths under `/v1`, which accept no key

@@ -39,6 +39,7 @@ const FAMILIES: &[(&str, Requirement)] = &[
     ("moderations", One(Scope::Text)),
     ("playground", One(Scope::Account)),
     ("quote", Nothing),
+    ("realtime", One(Scope::Realtime)),
     ("research", One(Scope::Research)),
     ("responses", One(Scope::Text)),
     ("systemone", One(Scope::Decisions)),

@@ -226,6 +226,7 @@ fn output_name(kind: ModelKind) -> &'static str {
         ModelKind::Moderation => "moderation results",
         ModelKind::Decision => "decisions",
         ModelKind::Research => "reports",
+        ModelKind::Realtime => "voice sessions",
     }
 }
 

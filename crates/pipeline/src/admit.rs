@@ -154,6 +154,17 @@ impl Pipeline {
     /// the cost limit or the balance.
     pub async fn admit<C: ReferencesMedia>(
         &self,
+        routed: Routed,
+        request: CallRequest<C>,
+        texts: fn(&C) -> Vec<String>,
+    ) -> Result<(Admission<C>, Decision), Refused> {
+        self.admit_as(None, routed, request, texts).await
+    }
+
+    /// Admits a call like [`Pipeline::admit`], with this id of its hold instead of the request's.
+    pub(crate) async fn admit_as<C: ReferencesMedia>(
+        &self,
+        hold: Option<HoldId>,
         mut routed: Routed,
         mut request: CallRequest<C>,
         texts: fn(&C) -> Vec<String>,
@@ -171,7 +182,10 @@ impl Pipeline {
             error,
             tokens: Some(decision),
         })?;
-        let hold_request = self.hold_request(&routed, &request);
+        let hold_request = HoldRequest {
+            hold,
+            ..self.hold_request(&routed, &request)
+        };
         let count = || self.counted_demand(&routed, &request, texts);
         match Hold::take(&*self.ledger, &hold_request, &routed.model, demand, count).await {
             Ok(hold) => {
@@ -223,6 +237,7 @@ impl Pipeline {
             account: request.caller.account_id(),
             principal: request.caller.principal,
             request: request.request,
+            hold: None,
             public_model: routed.public_model.clone(),
             endpoint: request.endpoint,
             max_cost: request.max_cost,

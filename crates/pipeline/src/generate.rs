@@ -66,7 +66,7 @@ impl Operation for TextCall {
         let mut call = admission.text_call(route);
         let mut ctx = pipeline.context(admission);
         // With a cost limit, the gateway may have to end the response.
-        ctx.inspected |= call.stream && admission.request.max_cost.is_some();
+        ctx.inspected |= call.stream && (call.is_read || admission.request.max_cost.is_some());
         let mut uncapped = false;
         let requested = pipeline
             .request_answers(admission, route, text, &ctx, &call)

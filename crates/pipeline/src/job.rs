@@ -48,10 +48,14 @@ impl Pipeline {
     /// Returns a pipeline for the call of this job, and the [`Settled`] that receives its
     /// settlement.
     pub fn executing_job(&self, job: &Job) -> (Arc<Pipeline>, Arc<Settled>) {
+        self.executing(job.held)
+    }
+
+    fn executing(&self, held: Credits) -> (Arc<Pipeline>, Arc<Settled>) {
         let settled = Arc::new(Settled::default());
         let ledger = ExecutingLedger {
             inner: self.ledger.clone(),
-            held: job.held,
+            held,
             settled: settled.clone(),
         };
         (self.with_ledger(Arc::new(ledger)), settled)
@@ -62,7 +66,25 @@ impl Pipeline {
     /// Returns a pipeline for one line of this batch, and the [`Settled`] that receives its
     /// settlement. Lines do not count towards tokens per minute.
     pub fn executing_batch_line(&self, job: &Job) -> (Arc<Pipeline>, Arc<Settled>) {
-        let (pipeline, settled) = self.executing_job(job);
+        self.executing_without_limits(job.held)
+    }
+
+    /// Returns a pipeline for one call against a part of a hold, and the [`Settled`] that receives
+    /// its settlement. The call does not count towards tokens per minute. A dropped call ends
+    /// immediately.
+    pub(crate) fn executing_part(&self, held: Credits) -> (Arc<Pipeline>, Arc<Settled>) {
+        let (pipeline, settled) = self.executing_without_limits(held);
+        let mut settings = self.settings;
+        settings.drain.time = Duration::ZERO;
+        let pipeline = Pipeline {
+            settings,
+            ..Pipeline::clone(&pipeline)
+        };
+        (Arc::new(pipeline), settled)
+    }
+
+    fn executing_without_limits(&self, held: Credits) -> (Arc<Pipeline>, Arc<Settled>) {
+        let (pipeline, settled) = self.executing(held);
         let limiter = Limiter::new(Arc::new(NoLimits), u32::MAX, u64::MAX);
         let pipeline = Pipeline {
             limiter: Arc::new(limiter),
@@ -102,7 +124,7 @@ impl Routed {
     }
 }
 
-/// Settlement of a call that runs against a job's hold.
+/// Settlement of a call that runs against a hold of another operation.
 #[derive(Default)]
 pub struct Settled {
     settlement: Mutex<Option<Settlement>>,

@@ -59,6 +59,20 @@ impl Meters {
         }
     }
 
+    /// Creates handles that record nothing, for calls that are not charged.
+    pub(crate) fn discarding() -> Self {
+        Self {
+            calls: Outcome::ALL.into_iter().map(|_| Counter::noop()).collect(),
+            charged: Counter::noop(),
+            overrun: Counter::noop(),
+            estimated: Counter::noop(),
+            input: Counter::noop(),
+            output: Counter::noop(),
+            uncharged_input: Counter::noop(),
+            uncharged_output: Counter::noop(),
+        }
+    }
+
     pub(crate) fn record(&self, charge: &Charge) {
         self.calls[charge.outcome as usize].increment(1);
         self.charged

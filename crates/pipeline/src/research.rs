@@ -21,19 +21,8 @@ impl Pipeline {
     /// the job's hold, and the [`Settled`] that receives its settlement. The calls do not count
     /// towards tokens per minute. A dropped call ends immediately, because only recorded calls are
     /// charged.
-    pub fn executing_research_call(&self, job: &Job, amount: Credits) -> (Arc<Pipeline>, Arc<Settled>) {
-        let part = Job {
-            held: amount,
-            ..job.clone()
-        };
-        let (pipeline, settled) = self.executing_batch_line(&part);
-        let mut settings = self.settings;
-        settings.drain.time = Duration::ZERO;
-        let pipeline = Pipeline {
-            settings,
-            ..Pipeline::clone(&pipeline)
-        };
-        (Arc::new(pipeline), settled)
+    pub fn executing_research_call(&self, amount: Credits) -> (Arc<Pipeline>, Arc<Settled>) {
+        self.executing_part(amount)
     }
 
     /// Whether the content policy forbids this text of a report.

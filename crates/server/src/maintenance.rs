@@ -17,8 +17,8 @@ use crate::wiring::AppState;
 const BATCH: u32 = 100;
 
 /// Releases abandoned holds, expires lots, renews due subscriptions and processes due events of
-/// test clocks. Deletes expired responses, notices and idempotency keys, and the working
-/// directories of crashed processes.
+/// test clocks. Deletes expired responses, notices, idempotency keys and client secrets, and the
+/// working directories of crashed processes.
 pub async fn sweep(app_state: &AppState) {
     let (storage, clock) = (&app_state.storage, &*app_state.clock);
     if app_state.time.is_trusted() {
@@ -35,6 +35,7 @@ pub async fn sweep(app_state: &AppState) {
     delete("responses", || storage.responses.sweep(now, BATCH)).await;
     delete("notices", || storage.notices.sweep(retention_start(now), BATCH)).await;
     delete("idempotency keys", || storage.idempotency.sweep(now, BATCH)).await;
+    delete("client secrets", || app_state.client_secrets.sweep(BATCH)).await;
     remove_folders().await;
 }
 

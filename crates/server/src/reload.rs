@@ -1,7 +1,7 @@
 //! Applies changed settings while the server runs: on SIGHUP and when the settings file changes. A
-//! reload covers providers, models, aliases, templates, prices, plans, default rate limits and the
-//! content policy. Invalid settings are rejected as a whole, and the previous ones stay active. The
-//! module also repeats requests for model lists that failed.
+//! reload covers providers, models, aliases, templates, prices, plans, default rate limits,
+//! realtime sessions and the content policy. Invalid settings are rejected as a whole, and the
+//! previous ones stay active. The module also repeats requests for model lists that failed.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -316,6 +316,7 @@ async fn apply(config: &Config, services: &Services) -> Result<()> {
     let assembled = assemble(config, &services.http, &previous).await?;
     install(services, assembled).await?;
     services.app_state.plans.replace(config.plans());
+    services.realtime.set_settings(config.file.realtime.settings());
     services
         .app_state
         .limiter

@@ -14,6 +14,7 @@ use tollgate_edge::request_layer;
 use tollgate_inference::Inference;
 use tollgate_listener::Vitals;
 use tollgate_media::MediaState;
+use tollgate_realtime::Realtime;
 use tollgate_storage::Engine;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
@@ -37,6 +38,7 @@ use crate::documentation::{self, Security};
         (name = "Videos", description = "Video generation"),
         (name = "Templates", description = "Tested prompts for images and videos"),
         (name = "Audio", description = "Speech synthesis and transcription"),
+        (name = "Realtime", description = "Voice sessions and live transcription over WebSocket"),
         (name = "Files", description = "Uploaded files that requests refer to by id"),
         (name = "Jobs", description = "Asynchronous jobs and their results"),
         (name = "Models", description = "Available models with their limits and prices"),
@@ -59,10 +61,12 @@ pub struct Health {
 pub fn document() -> Document {
     let (_, inference) = tollgate_inference::routes().split_for_parts();
     let (_, media) = tollgate_media::routes().split_for_parts();
+    let (_, realtime) = tollgate_realtime::routes().split_for_parts();
     let (_, console) = tollgate_console::routes().split_for_parts();
     let mut document = Base::openapi();
     document.merge(inference);
     document.merge(media);
+    document.merge(realtime);
     document.merge(console);
     documentation::tidy(&mut document);
     document
@@ -73,6 +77,7 @@ pub fn document() -> Document {
 pub fn router(
     inference: Inference,
     media: MediaState,
+    realtime: Realtime,
     console: Console,
     console_api: Option<ConsoleApi>,
     health: Health,
@@ -83,6 +88,7 @@ pub fn router(
     }
     let api = plain(tollgate_inference::routes(), inference)
         .merge(plain(tollgate_media::routes(), media))
+        .merge(plain(tollgate_realtime::routes(), realtime))
         .merge(plain(tollgate_console::routes(), console));
     let has_console = console_api.is_some();
     let console = console_api.map(|console_api| console::routes(console_api, api.clone()));

@@ -27,6 +27,7 @@ use tollgate_inference::decisions::Calibrations;
 use tollgate_inference::research::LONGEST_WAIT;
 use tollgate_media::MediaState;
 use tollgate_providers::HttpClient;
+use tollgate_realtime::Realtime;
 use tollgate_storage::{Grant, LotKind, LotTerms};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
@@ -315,6 +316,18 @@ pub fn app(
         storage: services.media_jobs.storage.clone(),
         previews: Arc::default(),
     };
+    let sessions = Arc::new(Sessions::new(
+        services.authenticator.clone(),
+        app_state.clock.clone(),
+        app_state.ids.clone(),
+        stop.clone(),
+        services.pipeline.calls.clone(),
+    ));
+    let realtime = Realtime {
+        authenticator: services.authenticator.clone(),
+        sessions: sessions.clone(),
+        shared: services.realtime.clone(),
+    };
     let inference = Inference {
         public_url: PublicUrl(public_url),
         authenticator: services.authenticator.clone(),
@@ -329,13 +342,7 @@ pub fn app(
         background: services.background.clone(),
         research: services.research.clone(),
         media_quotes: Arc::new(MediaQuotes(media.clone())),
-        sessions: Arc::new(Sessions::new(
-            services.authenticator.clone(),
-            app_state.clock.clone(),
-            app_state.ids.clone(),
-            stop.clone(),
-            services.pipeline.calls.clone(),
-        )),
+        sessions: sessions.clone(),
     };
     let chats = SavedChats {
         store: app_state.storage.chats.clone(),
@@ -383,6 +390,7 @@ pub fn app(
         router: router::router(
             inference,
             media,
+            realtime,
             console,
             console_api,
             health,

@@ -94,6 +94,8 @@ const OVERHEAD_BUCKETS: [f64; 10] = [
 ];
 /// Upper bounds of the buckets of `tollgate_search_seconds`.
 const SEARCH_BUCKETS: [f64; 8] = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
+/// Upper bounds of the buckets of `tollgate_realtime_first_audio_seconds`.
+const FIRST_AUDIO_BUCKETS: [f64; 8] = [0.1, 0.2, 0.4, 0.6, 0.8, 1.2, 2.0, 5.0];
 
 /// Returns the route that serves the metrics in the Prometheus text format.
 pub fn metrics_route<S: Clone + Send + Sync + 'static>(metrics: PrometheusHandle) -> MethodRouter<S> {
@@ -109,9 +111,11 @@ pub fn metrics_route<S: Clone + Send + Sync + 'static>(metrics: PrometheusHandle
 pub fn start_metrics() -> Result<PrometheusHandle> {
     let overhead = Matcher::Full("tollgate_overhead_seconds".to_owned());
     let searches = Matcher::Full(tollgate_pipeline::SEARCH_SECONDS.to_owned());
+    let first_audio = Matcher::Full(tollgate_realtime::FIRST_AUDIO_SECONDS.to_owned());
     let builder = PrometheusBuilder::new()
         .set_buckets_for_metric(overhead, &OVERHEAD_BUCKETS)?
-        .set_buckets_for_metric(searches, &SEARCH_BUCKETS)?;
+        .set_buckets_for_metric(searches, &SEARCH_BUCKETS)?
+        .set_buckets_for_metric(first_audio, &FIRST_AUDIO_BUCKETS)?;
     let metrics = builder.install_recorder().context("cannot start metrics")?;
     metrics::describe_counter!(LINES_LOST, "Log lines that could not be written to stderr");
     metrics::counter!(LINES_LOST).absolute(0);

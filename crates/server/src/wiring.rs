@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use secrecy::ExposeSecret;
 use tollgate_accounts::{
-    Admins, KeyShape, Keys, KeysConfig, Limiter, MediaAddresses, Sessions, SignIns, TokenShape, Vault,
-    WebhookSecrets,
+    Admins, ClientSecrets, KeyShape, Keys, KeysConfig, Limiter, MediaAddresses, Sessions, SignIns,
+    TokenShape, Vault, WebhookSecrets,
 };
 use tollgate_backends::postgres::LeaseConfig;
 use tollgate_backends::{Migrated, postgres, sqlite};
@@ -77,6 +77,8 @@ pub struct AppState {
     pub batch_records: Arc<BatchRecords>,
     /// API keys and their cache.
     pub keys: Arc<Keys>,
+    /// Client secrets of realtime sessions.
+    pub client_secrets: Arc<ClientSecrets>,
     /// Executor of the commands of operators.
     pub operations: Arc<Operations>,
     /// Administrators and their tokens.
@@ -125,6 +127,8 @@ pub struct Services {
     pub media_jobs: Arc<MediaJobs>,
     /// Acceptor and runner of research jobs.
     pub research: Arc<Research>,
+    /// State that the realtime sessions of this process share.
+    pub realtime: Arc<tollgate_realtime::Shared>,
     /// Configured document collections.
     pub corpora: Vec<Corpus>,
     /// Builder of job records for their owners.
@@ -203,11 +207,12 @@ async fn build_app_state(
     );
     let keys = KeysConfig {
         shape: KeyShape::new(&config.file.service.slug),
-        pepper,
+        pepper: pepper.clone(),
         ttl: KEY_TTL,
         quota: config.file.limits.keys,
     };
     let keys = Arc::new(Keys::new(keys, storage.keys.clone(), clock.clone(), ids.clone()));
+    let client_secrets = ClientSecrets::new(&storage, keys.clone(), pepper, clock.clone(), ids.clone());
     let counting = counting.await?;
     let limiter = Arc::new(Limiter::new(
         counting.counters.clone(),
@@ -295,6 +300,7 @@ async fn build_app_state(
         files: Arc::new(files),
         batch_records,
         keys,
+        client_secrets: Arc::new(client_secrets),
         admins,
         sign_ins,
         vault,
@@ -414,6 +420,7 @@ pub fn services(
     app_state.provider_status.watch(&pipeline);
     let authenticator = Arc::new(Authenticator::new(
         app_state.keys.clone(),
+        app_state.client_secrets.clone(),
         app_state.limiter.clone(),
         app_state.clock.clone(),
     ));
@@ -509,6 +516,10 @@ pub fn services(
         Arc::new(MessageBatches(batches.clone())),
     ];
     handlers.extend(tollgate_media::handlers(&media_jobs));
+    let realtime = Arc::new(tollgate_realtime::Shared::new(
+        pipeline.clone(),
+        config.file.realtime.settings(),
+    ));
     let worker = Worker::new(
         WorkerId::from_u128(app_state.ids.next(app_state.clock.now())),
         app_state.jobs.clone(),
@@ -527,6 +538,7 @@ pub fn services(
         batches,
         media_jobs,
         research,
+        realtime,
         corpora,
         records,
         worker,

@@ -58,6 +58,8 @@ pub struct TextCall {
     pub public_model: Arc<str>,
     /// Whether the caller requested a stream.
     pub stream: bool,
+    /// Whether the gateway itself reads the stream, whose events must be in the common form.
+    pub is_read: bool,
     /// Whether the caller requested usage at the end of the stream. The gateway always requests it
     /// from the upstream.
     pub include_usage: bool,
@@ -89,6 +91,7 @@ impl TextCall {
             upstream_model: public_model.clone(),
             public_model,
             stream: false,
+            is_read: false,
             include_usage: true,
             clamp_output: None,
             previews: Vec::new(),

@@ -59,6 +59,7 @@ const FORMATS: &[&str] = &[
     "format::gemini",
     "anthropic-ratelimit",
     "anthropic-version",
+    "openai-insecure-api-key",
     "x-goog-api-key",
     "x-goog-api-client",
     "type.googleapis.com/google.rpc",

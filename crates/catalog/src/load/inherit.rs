@@ -73,6 +73,10 @@ pub(super) fn from_targets(model: &mut Model, records: &[Option<Model>]) {
     model.max_output_tokens = smallest(|record| record.max_output_tokens);
     model.dimensions = smallest(|record| record.dimensions);
     model.report = largest(&known);
+    let voice = &first.voice;
+    if has_all && known.iter().all(|record| record.voice == *voice) {
+        model.voice.clone_from(voice);
+    }
     let all = |ability: fn(&Model) -> bool| has_all && known.iter().all(|record| ability(record));
     set_kind(model, first.kind);
     model.reasoning = all(|record| record.reasoning);

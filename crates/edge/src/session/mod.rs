@@ -17,12 +17,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate_accounts::sign_in::SignedIn;
 use tollgate_accounts::{Admins, Caller, DeviceToken, SignIns, Visitor};
 use tollgate_storage::{
-    Account, AccountState, AccountStore, Admin, Budget, Compat, KeyMode, Member, MemberStore, Person,
-    Session, SessionOwner,
+    Account, AccountState, AccountStore, Admin, Budget, Member, MemberStore, Person, Session, SessionOwner,
 };
-use tollgate_types::{
-    AccountId, Clock, Error, ErrorCode, KeyRights, PersonId, Principal, RequestId, Timestamp,
-};
+use tollgate_types::{AccountId, Clock, Error, ErrorCode, PersonId, RequestId, Timestamp};
 
 use crate::auth::Authenticator;
 use crate::context::{RequestContext, context_of};
@@ -277,14 +274,7 @@ pub struct MemberSession {
 
 impl MemberSession {
     fn caller(&self) -> Caller {
-        Caller {
-            account: self.account.clone(),
-            principal: Principal::Member(self.member.id),
-            mode: KeyMode::Live,
-            compat: Compat::default(),
-            sync: false,
-            rights: KeyRights::default(),
-        }
+        Caller::of_member(self.account.clone(), self.member.id)
     }
 }
 

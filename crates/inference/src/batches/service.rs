@@ -123,6 +123,7 @@ pub(super) async fn accept(
         account,
         principal: caller.principal,
         request: ctx.id,
+        hold: None,
         public_model: name,
         endpoint: if kind == KIND { ENDPOINT } else { MESSAGES_ENDPOINT },
         max_cost: ctx.max_cost.amount(),

@@ -270,7 +270,7 @@ fn errors(job: &Job, faults: &[Fault]) -> Option<BatchErrors> {
 fn usage(usage: &Usage) -> BatchUsage {
     BatchUsage {
         input_tokens: usage.total_input(),
-        input_tokens_details: BTreeMap::from([("cached_tokens", usage.get(Unit::CacheRead))]),
+        input_tokens_details: BTreeMap::from([("cached_tokens", usage.cache_read())]),
         output_tokens: usage.total_output(),
         output_tokens_details: BTreeMap::from([("reasoning_tokens", usage.get(Unit::Reasoning))]),
         total_tokens: usage.total_input().saturating_add(usage.total_output()),

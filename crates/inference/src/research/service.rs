@@ -380,6 +380,7 @@ impl Prepared {
             account: caller.account_id(),
             principal: caller.principal,
             request: submission.ctx.id,
+            hold: None,
             public_model: self.routed.public_model.clone(),
             endpoint: submission.endpoint,
             max_cost: submission.ctx.max_cost.amount(),

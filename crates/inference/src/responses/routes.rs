@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tollgate_edge::body::MEDIA_BODY;
 use tollgate_edge::context::Context;
+use tollgate_edge::websocket::Handshake;
 use tollgate_edge::{
     ApiError, ControlCaller, ErrorBody, JsonBody, Origin, Query, WorkCaller, json, request_layer, sse,
 };
@@ -137,9 +138,12 @@ async fn open_response_session(
     let opened = sessions.open(
         &caller,
         &ctx,
-        "/v1/responses",
-        &headers,
-        upgrade,
+        Handshake {
+            path: "/v1/responses",
+            headers: &headers,
+            upgrade,
+            secret: None,
+        },
         move |session| socket::run_session(session, inference),
     );
     Ok(opened?)

@@ -216,6 +216,7 @@ fn hold_request(submission: &Submission<'_>) -> HoldRequest {
         account: caller.account_id(),
         principal: caller.principal,
         request: submission.ctx.id,
+        hold: None,
         public_model: tollgate_catalog::COMPOSITION.into(),
         endpoint: ENDPOINT,
         max_cost: submission.ctx.max_cost.amount(),

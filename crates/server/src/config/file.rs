@@ -10,6 +10,7 @@ use tollgate_catalog::{ModelEntry, PricesEntry, TemplateEntry};
 use tollgate_types::{Credits, Currency};
 
 use super::address;
+use super::realtime::RealtimeSection;
 use super::research::ResearchSection;
 use super::variable::VariableName;
 
@@ -48,6 +49,8 @@ pub struct FileConfig {
     pub egress: EgressSection,
     /// Limits of research jobs.
     pub research: ResearchSection,
+    /// Voice sessions and live transcription.
+    pub realtime: RealtimeSection,
     /// Document collections of research, by name.
     pub corpora: BTreeMap<String, CorpusSection>,
     /// Web search services of research, by name.

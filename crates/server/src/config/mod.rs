@@ -5,6 +5,7 @@ pub(crate) mod effective;
 pub mod env;
 pub mod error;
 pub mod file;
+pub mod realtime;
 pub mod research;
 pub mod resolve;
 mod restart;

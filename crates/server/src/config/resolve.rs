@@ -190,6 +190,7 @@ impl Config {
             return Err(ConfigError::new("jobs.run_here", message));
         }
         self.file.research.check()?;
+        self.file.realtime.check()?;
         if self.file.egress.max_concurrent == 0 {
             return Err(ConfigError::new("egress.max_concurrent", "must be above 0"));
         }
@@ -563,6 +564,10 @@ mod tests {
             ("[egress]\nmax_concurrent = 0", "egress.max_concurrent"),
             ("[research]\nper_account = 0", "research.per_account"),
             ("[research]\nmax_running = 0", "research.max_running"),
+            ("[realtime]\nmax_minutes = 0", "realtime.max_minutes"),
+            ("[realtime]\nmax_minutes = 101", "realtime.max_minutes"),
+            ("[realtime]\nidle_ms = 999", "realtime.idle_ms"),
+            ("[realtime]\ninterim_ms = 499", "realtime.interim_ms"),
             ("[console]\nsession_idle_hours = 0", "console.session_idle_hours"),
             (
                 "[console]\nsession_idle_hours = 721",

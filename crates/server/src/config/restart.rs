@@ -13,6 +13,7 @@ const RELOADED: &[&str] = &[
     "templates",
     "plans",
     "policy",
+    "realtime",
     "limits.rpm",
     "limits.tpm",
     "server.discover",

@@ -72,6 +72,9 @@ const TABLE: &[(Method, &str, MemberPermission)] = &[
     (Method::GET, "/v1/async/chat/completions/{id}", Use),
     (Method::GET, "/v1/playground/conversations", Use),
     (Method::GET, "/v1/playground/conversations/{id}", Use),
+    (Method::POST, "/v1/realtime/client_secrets", Use),
+    (Method::POST, "/v1/realtime/sessions", Use),
+    (Method::POST, "/v1/realtime/transcription_sessions", Use),
     (Method::POST, "/v1/research", Use),
     (Method::GET, "/v1/research/{job_id}/sources/{source_id}", Use),
     (Method::POST, "/v1/quote", Use),
@@ -97,10 +100,11 @@ const TABLE: &[(Method, &str, MemberPermission)] = &[
     (Method::POST, "/v1/videos/{video_id}/remix", Use),
 ];
 
-/// Operations of the API that sessions cannot use: a WebSocket, whose handshake has no headers of
+/// Operations of the API that sessions cannot use: WebSockets, whose handshakes have no headers of
 /// the page, and the paths of another vendor's clients.
 #[cfg(test)]
 const EXCLUDED: &[(Method, &str)] = &[
+    (Method::GET, "/v1/realtime"),
     (Method::GET, "/v1/responses"),
     (Method::POST, "/v1/models/"),
     (Method::GET, "/v1beta/"),

@@ -58,7 +58,7 @@ pub fn programs() -> Finding {
     }
     let names: Vec<&str> = missing.iter().map(|one| one.name).collect();
     let what = format!(
-        "{} not found: some videos, compositions, and the simulator's speech and transcripts need {}",
+        "{} not found: some videos, compositions, and compressed audio of the simulator need {}",
         names.join(", "),
         if names.len() == 1 { "it" } else { "them" }
     );

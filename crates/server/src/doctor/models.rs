@@ -15,6 +15,7 @@ const SHOWN: usize = 4;
 pub fn check(config: &Config, snapshot: &Snapshot, listing: &[ProviderListing]) -> Vec<Finding> {
     let mut findings = vec![counted(snapshot)];
     findings.extend(unlimited(snapshot));
+    findings.extend(voices(snapshot));
     findings.extend(collisions(snapshot));
     for listing in listing {
         let Ok(listed) = &listing.listed else { continue };
@@ -39,6 +40,36 @@ pub fn counted(snapshot: &Snapshot) -> Finding {
         detail,
         "enable a provider and set prices for its models; `tollgate models list` shows the models",
     )
+}
+
+/// Lists the voice models, and reports realtime models of providers, which no session can use.
+fn voices(snapshot: &Snapshot) -> Vec<Finding> {
+    let realtime = || {
+        snapshot
+            .models()
+            .iter()
+            .filter(|model| model.kind == ModelKind::Realtime)
+    };
+    let ids = |served: bool| -> Vec<&str> {
+        let models = realtime().filter(|model| model.voice.is_some() == served);
+        models.map(|model| &*model.id).collect()
+    };
+    let mut findings = Vec::new();
+    let (served, unserved) = (ids(true), ids(false));
+    if !served.is_empty() {
+        findings.push(Finding::fine(
+            "voice",
+            format!("voice models: {}", shown(&served)),
+        ));
+    }
+    if !unserved.is_empty() {
+        findings.push(Finding::note(
+            "voice",
+            format!("realtime models without sessions: {}", shown(&unserved)),
+            "add a voice model that the gateway executes: [models.\"acme/voice\"] with voice = { hear, think, speak, voice }",
+        ));
+    }
+    findings
 }
 
 /// Reports a `default_price` that has no effect: it applies to listed models, and the provider

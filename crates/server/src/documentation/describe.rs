@@ -71,6 +71,18 @@ pub(super) const BODIES: &[(&str, &str)] = &[
         "create_calibration",
         r#"{"model": "sim/decide", "examples": [{"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": true}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}, {"type": "noul", "probability": 0.9, "truth": false}]}"#,
     ),
+    (
+        "create_client_secret",
+        r#"{"expires_after": {"anchor": "created_at", "seconds": 600}, "session": {"type": "realtime", "model": "sim/voice"}, "max_cost": "0.50"}"#,
+    ),
+    (
+        "create_realtime_session",
+        r#"{"model": "sim/voice", "voice": "alloy"}"#,
+    ),
+    (
+        "create_transcription_session",
+        r#"{"input_audio_transcription": {"model": "sim/transcribe"}, "turn_detection": {"type": "server_vad"}}"#,
+    ),
     ("choose_calibration", r#"{"default": true}"#),
     (
         "create_response",
@@ -144,6 +156,7 @@ const BOUNDED: &[&str] = &[
     "create_message",
     "create_response",
     "open_response_session",
+    "open_realtime_session",
     "compact_response",
     "generate_content",
     "stream_generate_content",

@@ -3,6 +3,7 @@ use axum::http::{Request, Response};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tollgate_edge::error::status_and_type;
+use tollgate_formats::openai_realtime::{SessionKind, SessionUpdate};
 use tollgate_types::ErrorCode;
 use tower::ServiceExt;
 
@@ -110,8 +111,8 @@ async fn the_admin_listener_has_a_reference_of_its_api() {
     }
 }
 
-/// Operations without samples: a WebSocket.
-const WITHOUT_SAMPLE: &[&str] = &["open_response_session"];
+/// Operations without samples: WebSockets.
+const WITHOUT_SAMPLE: &[&str] = &["open_response_session", "open_realtime_session"];
 
 #[tokio::test]
 async fn samples_belong_to_operations_and_operations_have_samples() {
@@ -286,6 +287,10 @@ fn paths_are_as_openapi_writes_them_and_each_operation_says_how_to_authenticate(
     }
 }
 
+fn realtime_session(text: &str, kind: SessionKind, parent: Option<&str>) {
+    SessionUpdate::parse(text, kind, parent).unwrap();
+}
+
 #[test]
 fn examples_are_valid_requests() {
     for (operation, body) in describe::BODIES {
@@ -371,6 +376,15 @@ fn examples_are_valid_requests() {
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["default"].is_boolean(), "{body}");
             }
+            "create_client_secret" => {
+                // The tests of the API crate check the content; this test checks the shape.
+                let body: serde_json::Value = serde_json::from_str(body).unwrap();
+                let session = body["session"].to_string();
+                realtime_session(&session, SessionKind::Voice, Some("session"));
+                assert!(body["expires_after"]["seconds"].is_u64(), "{body}");
+            }
+            "create_realtime_session" => realtime_session(body, SessionKind::Voice, None),
+            "create_transcription_session" => realtime_session(body, SessionKind::Transcription, None),
             "create_speech" => {
                 // The tests of the API crate check the content; this test checks the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();

@@ -33,6 +33,7 @@ fn request(office: &Office, tenant: &Tenant, max_cost: Option<Credits>) -> HoldR
         account: tenant.id,
         principal: Principal::Key(KeyId::from_u128(1)),
         request: RequestId::from_u128(app_state.ids.next(app_state.clock.now())),
+        hold: None,
         public_model: COMPOSITION.into(),
         endpoint: "/v1/videos/compose",
         max_cost,

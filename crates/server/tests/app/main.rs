@@ -5,6 +5,7 @@
 
 mod admin;
 mod app;
+mod client_secrets;
 mod commands;
 mod compositions;
 mod example_config;

@@ -16,6 +16,8 @@ const COSTS: [(&str, &[Unit]); 4] = [
             Unit::CacheWrite,
             Unit::CacheWriteHour,
             Unit::InputAudio,
+            Unit::InputImage,
+            Unit::CacheReadAudio,
         ],
     ),
     ("output_tokens_cost", &[Unit::Output, Unit::OutputAudio]),

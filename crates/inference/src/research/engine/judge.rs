@@ -120,7 +120,7 @@ impl ModelCalls<'_> {
             input,
         };
         let bound = self.payload.bounds.call(Stage::Judge);
-        let (pipeline, settled) = pipeline.executing_research_call(self.job, bound.cost);
+        let (pipeline, settled) = pipeline.executing_research_call(bound.cost);
         let admitted = pipeline
             .admit(routed, self.request(demand, call), |_| Vec::new())
             .await?;

@@ -94,10 +94,7 @@ impl ModelCalls<'_> {
         let call = prompt.call(&mut routed)?;
         let demand = prompt.demand(&call);
         let bound = self.payload.bounds.call(stage);
-        let (pipeline, settled) = self
-            .research
-            .pipeline
-            .executing_research_call(self.job, bound.cost);
+        let (pipeline, settled) = self.research.pipeline.executing_research_call(bound.cost);
         let request = self.request(demand, call);
         let admitted = pipeline.admit(routed, request, |_| Vec::new()).await?;
         let text = text(pipeline.run(admitted.0).await?.answer)?;

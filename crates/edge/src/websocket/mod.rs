@@ -1,38 +1,62 @@
 //! WebSocket sessions whose messages start work. Each turn is a separate request: it has its own
 //! id, its key is validated again, and it counts against the account's requests per minute.
 
+mod duplex;
+
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::Response;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HOST, ORIGIN};
+use futures_util::SinkExt;
+use http::header::{AUTHORIZATION, HOST, ORIGIN, SEC_WEBSOCKET_PROTOCOL};
 use http::{HeaderMap, HeaderName, Method};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_tungstenite::tungstenite;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tollgate_accounts::Caller;
+use tollgate_accounts::{Caller, ClientSecrets, SecretCaller};
 use tollgate_storage::Budget;
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Clock, Error, ErrorCode, RequestId, Retry};
 
 use crate::auth::{Authenticator, Target};
-use crate::client_dialect::ClientDialect;
+use crate::client_dialect::{self, ClientDialect};
 use crate::context::RequestContext;
 use crate::max_cost::MaxCost;
+
+pub use axum::extract::ws::Utf8Bytes;
+pub use duplex::{Closing, Inbox, Outbox};
+
+/// Close code of RFC 6455 for a session that has fulfilled its purpose.
+pub const NORMAL_CLOSURE: u16 = close_code::NORMAL;
+/// Close code for a client that violates the gateway's rules.
+pub const POLICY_VIOLATION: u16 = close_code::POLICY;
+/// Close code for a session that has been idle.
+pub const GOING_AWAY: u16 = close_code::AWAY;
+/// Close code for a session that ends because the gateway shuts down.
+pub const SERVICE_RESTART: u16 = close_code::RESTART;
+/// Close code for an error of the gateway or of an upstream.
+pub const INTERNAL_ERROR: u16 = close_code::ERROR;
 
 /// Maximum size of a message, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 /// Maximum number of open sessions per account on this node.
 pub const MAX_SESSIONS: usize = 20;
 
+/// Initial size of the read and write buffers of a session, in bytes.
+const BUFFER_BYTES: usize = 16 << 10;
+/// Subprotocol that the gateway confirms if a client offers it.
+const SUBPROTOCOL: &str = "realtime";
+
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 /// Time without a message after which a session without a running turn is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(5);
+/// Maximum duration of the answer to a close frame.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum duration of a write. A session with a slower write is dropped.
 const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -66,28 +90,32 @@ impl Sessions {
         }
     }
 
-    /// Accepts the caller's handshake on `path` and runs `handler` with the session. Returns 403
-    /// for a page of another origin, and 429 if the account has too many open sessions.
+    /// Accepts the caller's handshake and runs `handler` with the session. Returns 403 for a page
+    /// of another origin, and 429 if the account has too many open sessions.
     pub fn open<F>(
         self: &Arc<Self>,
         caller: &Caller,
         ctx: &RequestContext,
-        path: &'static str,
-        headers: &HeaderMap,
-        upgrade: WebSocketUpgrade,
+        handshake: Handshake<'_>,
         handler: impl FnOnce(Session) -> F + Send + 'static,
     ) -> Result<Response, Error>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        if is_cross_origin(headers) {
-            let message = "Pages of other origins cannot open a session.";
-            return Err(Error::new(ErrorCode::PermissionDenied, message));
-        }
+        let Handshake {
+            path,
+            headers,
+            upgrade,
+            secret,
+        } = handshake;
+        check_origin(headers, secret.as_deref())?;
         let slot = self.take_slot(caller.account_id()).ok_or_else(too_many)?;
         let (sessions, headers) = (self.clone(), key_headers(headers));
         let (peer, max_cost) = (ctx.peer, ctx.max_cost);
         let upgrade = upgrade
+            .protocols([SUBPROTOCOL])
+            .read_buffer_size(BUFFER_BYTES)
+            .write_buffer_size(BUFFER_BYTES)
             .max_message_size(MAX_MESSAGE_BYTES)
             .max_frame_size(MAX_MESSAGE_BYTES);
         Ok(upgrade.on_upgrade(move |socket| {
@@ -96,14 +124,17 @@ impl Sessions {
             pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
             running.track_future(handler(Session {
                 socket,
-                sessions,
-                path,
-                headers,
-                peer,
-                max_cost,
+                turns: Turns {
+                    sessions,
+                    path,
+                    headers,
+                    secret,
+                    peer,
+                    max_cost,
+                    _slot: slot,
+                },
                 pings,
                 last_message_at: Instant::now(),
-                _slot: slot,
             }))
         }))
     }
@@ -119,6 +150,24 @@ impl Sessions {
             account,
             open: self.open.clone(),
         })
+    }
+}
+
+/// Refuses pages of other origins, except with a client secret that allows them.
+fn check_origin(headers: &HeaderMap, secret: Option<&SecretCaller>) -> Result<(), Error> {
+    let is_allowed = match secret {
+        Some(secret) => {
+            let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok());
+            secret.allows_origin(origin)
+        }
+        None => !is_cross_origin(headers),
+    };
+    match is_allowed {
+        true => Ok(()),
+        false => {
+            let message = "Pages of this origin cannot open a session with this key or secret.";
+            Err(Error::new(ErrorCode::PermissionDenied, message))
+        }
     }
 }
 
@@ -159,18 +208,36 @@ impl Drop for SessionSlot {
     }
 }
 
+/// Handshake of a session.
+pub struct Handshake<'a> {
+    /// Path of the request.
+    pub path: &'static str,
+    /// Headers of the request.
+    pub headers: &'a HeaderMap,
+    /// The upgrade of the connection.
+    pub upgrade: WebSocketUpgrade,
+    /// Client secret that opens the session; pages of other origins may do so only with one.
+    pub secret: Option<Box<SecretCaller>>,
+}
+
 /// One open WebSocket.
 pub struct Session {
     socket: WebSocket,
+    turns: Turns,
+    pings: Interval,
+    last_message_at: Instant,
+}
+
+/// Starter of the turns of a session.
+pub struct Turns {
     sessions: Arc<Sessions>,
     /// Path of the handshake.
     path: &'static str,
     headers: HeaderMap,
+    secret: Option<Box<SecretCaller>>,
     peer: IpAddr,
     /// Cost limit of each turn.
     max_cost: MaxCost,
-    pings: Interval,
-    last_message_at: Instant,
     _slot: SessionSlot,
 }
 
@@ -198,14 +265,19 @@ impl Session {
                         self.refuse(error).await;
                         return None;
                     }
-                    Some(Ok(Message::Close(_))) | None => return None,
+                    Some(Ok(Message::Close(_))) => {
+                        // Answers the close frame.
+                        let _ = timeout(CLOSE_TIMEOUT, self.socket.close()).await;
+                        return None;
+                    }
+                    None => return None,
                 },
                 _ = self.pings.tick() => self.deliver(Message::Ping(Bytes::new())).await.ok()?,
                 () = sleep_until(self.last_message_at + IDLE_TIMEOUT), if !busy => {
                     self.close(close_code::AWAY, "No message was received for five minutes.").await;
                     return None;
                 }
-                () = self.sessions.stop.cancelled(), if !busy => {
+                () = self.turns.sessions.stop.cancelled(), if !busy => {
                     self.close(close_code::RESTART, "The gateway is shutting down: connect again.").await;
                     return None;
                 }
@@ -236,9 +308,47 @@ impl Session {
         let _ = self.deliver(Message::Close(Some(frame))).await;
     }
 
+    /// Starts a turn; see [`Turns::turn`].
+    pub async fn turn(&mut self) -> Turn {
+        self.turns.turn().await
+    }
+
+    /// Splits the session into its receiving and its sending half.
+    pub fn split(self) -> (Inbox, Outbox, Turns) {
+        let (inbox, outbox) = duplex::split(self.socket, self.pings, &self.turns.sessions.running);
+        (inbox, outbox, self.turns)
+    }
+
+    async fn deliver(&mut self, message: Message) -> Result<(), Disconnected> {
+        let sent = timeout(WRITE_TIMEOUT, self.socket.send(message)).await;
+        sent.map_err(|_| Disconnected)?.map_err(|_| Disconnected)
+    }
+
+    async fn refuse(&mut self, error: axum::Error) {
+        if let Some((code, reason)) = violation(error) {
+            self.close(code, reason).await;
+        }
+    }
+}
+
+/// Returns the close code and reason for a message that cannot be read; `None` if the connection
+/// has failed.
+fn violation(error: axum::Error) -> Option<(u16, &'static str)> {
+    let cause = error.into_inner();
+    match cause.downcast_ref::<tungstenite::Error>() {
+        Some(tungstenite::Error::Capacity(_)) => {
+            Some((close_code::SIZE, "The message is larger than 16 MiB."))
+        }
+        Some(tungstenite::Error::Utf8(_)) => Some((close_code::INVALID, "The text is not valid UTF-8.")),
+        Some(tungstenite::Error::Protocol(_)) => Some((close_code::PROTOCOL, "WebSocket protocol error.")),
+        _ => None,
+    }
+}
+
+impl Turns {
     /// Starts a turn. Validates the key again, since it may have been revoked after the previous
     /// turn.
-    pub async fn turn(&mut self) -> Turn {
+    pub async fn turn(&self) -> Turn {
         let (sessions, authenticator) = (&self.sessions, &self.sessions.authenticator);
         let now = sessions.clock.now();
         let id = RequestId::from_u128(sessions.ids.next(now));
@@ -264,29 +374,39 @@ impl Session {
             method: &Method::GET,
             path: self.path,
         };
-        let started = authenticator
-            .admit_caller(target, &self.headers, None, &ctx, Budget::Work)
-            .await;
+        let dialect_key = client_dialect::subprotocol_key(&self.headers);
+        let started = match &self.secret {
+            Some(secret) => {
+                authenticator
+                    .admit_secret(target, secret, &ctx, Budget::Work)
+                    .await
+            }
+            None => {
+                authenticator
+                    .admit_caller(target, &self.headers, dialect_key, &ctx, Budget::Work)
+                    .await
+            }
+        };
         Turn {
             id,
             started: started.map(|caller| (caller, Arc::new(ctx))),
         }
     }
 
-    async fn deliver(&mut self, message: Message) -> Result<(), Disconnected> {
-        let sent = timeout(WRITE_TIMEOUT, self.socket.send(message)).await;
-        sent.map_err(|_| Disconnected)?.map_err(|_| Disconnected)
+    /// Returns a new id of an object of the session.
+    pub fn new_id(&self) -> u128 {
+        self.sessions.ids.next(self.sessions.clock.now())
     }
 
-    async fn refuse(&mut self, error: axum::Error) {
-        let cause = error.into_inner();
-        let (code, reason) = match cause.downcast_ref::<tungstenite::Error>() {
-            Some(tungstenite::Error::Capacity(_)) => (close_code::SIZE, "The message is larger than 16 MiB."),
-            Some(tungstenite::Error::Utf8(_)) => (close_code::INVALID, "The text is not valid UTF-8."),
-            Some(tungstenite::Error::Protocol(_)) => (close_code::PROTOCOL, "WebSocket protocol error."),
-            _ => return,
-        };
-        self.close(code, reason).await;
+    /// Returns the client secret that opened the session, and the service that has its budget.
+    pub fn secret(&self) -> Option<(&SecretCaller, &Arc<ClientSecrets>)> {
+        let secret = self.secret.as_deref()?;
+        Some((secret, &self.sessions.authenticator.client_secrets))
+    }
+
+    /// Waits until the gateway shuts down.
+    pub async fn stopped(&self) {
+        self.sessions.stop.cancelled().await;
     }
 }
 
@@ -300,7 +420,11 @@ pub struct Turn {
 
 /// Returns only the headers that can contain a key.
 fn key_headers(headers: &HeaderMap) -> HeaderMap {
-    let key_headers = [AUTHORIZATION, HeaderName::from_static("x-api-key")];
+    let key_headers = [
+        AUTHORIZATION,
+        HeaderName::from_static("x-api-key"),
+        SEC_WEBSOCKET_PROTOCOL,
+    ];
     let found = key_headers
         .into_iter()
         .filter_map(|name| headers.get(&name).cloned().map(|value| (name, value)));

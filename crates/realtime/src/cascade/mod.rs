@@ -1,0 +1,357 @@
+//! Responses of voice models that the gateway executes: recordings are transcribed (`hear`), a chat
+//! model answers (`think`), and a speech model speaks the answer (`speak`).
+//!
+//! One task executes a response. It sends its progress to the session and ends when it is dropped.
+//! The hold of the turn pays for the calls of all stages.
+
+mod hear;
+mod speak;
+pub(crate) mod splitter;
+mod think;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{mpsc, watch};
+use tollgate_accounts::Caller;
+use tollgate_catalog::VoiceStages;
+use tollgate_edge::websocket::Outbox;
+use tollgate_formats::openai_realtime::{Item, ItemKind, OutputModality, Tool, ToolChoice};
+use tollgate_pipeline::{CallRequest, Pipeline};
+use tollgate_types::{Error, ErrorCode, KeyRights, RequestId, Timestamp, Usage};
+
+pub(crate) use hear::{Recording, Words, set_transcript, transcribe};
+pub(crate) use speak::{SPEECH_RATE, voice_of};
+pub(crate) use think::{Finish, text_of};
+
+use speak::Spoken;
+use think::Thought;
+
+/// Endpoint of all calls of a session.
+pub(crate) const ENDPOINT: &str = "/v1/realtime";
+/// Maximum output of a response without a limit of the client, in tokens.
+pub(crate) const DEFAULT_OUTPUT_TOKENS: u64 = 1_024;
+/// Number of chunks that are spoken ahead of the one that is sent.
+const CHUNKS_AHEAD: usize = 2;
+/// Maximum duration of spoken audio for each output token, in microseconds.
+const MAX_MICROS_PER_TOKEN: u64 = 500_000;
+
+/// Everything that the response of a turn depends on.
+pub(crate) struct Order {
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) caller: Caller,
+    pub(crate) stages: Arc<VoiceStages>,
+    pub(crate) request: RequestId,
+    pub(crate) accepted_at: Timestamp,
+    /// Items of the context, oldest first, with the recordings that are not transcribed yet.
+    pub(crate) context: Vec<ContextItem>,
+    /// Whether the end of a turn requested the response, so that silence starts nothing.
+    pub(crate) is_automatic: bool,
+    /// Words of the last recording, if their transcription has started.
+    pub(crate) early_words: Option<EarlyWords>,
+    pub(crate) settings: ResponseSettings,
+    /// Queue of the client, whose backlog delays the audio.
+    pub(crate) outbox: Outbox,
+    /// Maximum lead of sent audio over its playback, in milliseconds; 0 for no limit.
+    pub(crate) lead_ms: u64,
+}
+
+/// Item of the context of a response.
+pub(crate) struct ContextItem {
+    pub(crate) item: Item,
+    /// Recording of the item, if it has not been transcribed.
+    pub(crate) recording: Option<Recording>,
+}
+
+/// Settings of one response.
+#[derive(Clone)]
+pub(crate) struct ResponseSettings {
+    pub(crate) instructions: Arc<str>,
+    pub(crate) modality: OutputModality,
+    pub(crate) voice: Arc<str>,
+    pub(crate) speed: f64,
+    pub(crate) tools: Arc<[Tool]>,
+    pub(crate) tool_choice: ToolChoice,
+    pub(crate) parallel_tool_calls: Option<bool>,
+    pub(crate) temperature: Option<f64>,
+    /// Maximum number of output tokens that the hold covers.
+    pub(crate) max_tokens: u64,
+}
+
+/// Words of a transcription that may still run; the inner value is `None` if it failed.
+pub(crate) type EarlyWords = watch::Receiver<Option<Option<Words>>>;
+
+/// Progress of a response.
+pub(crate) enum Progress {
+    /// Words of a turn that has not ended.
+    Interim(String),
+    /// A recording was transcribed.
+    Heard { item_id: Arc<str>, words: String },
+    /// A recording could not be transcribed, which ends the response.
+    Unheard { item_id: Arc<str>, error: Error },
+    /// Nothing was said, so the response does not begin.
+    Silent,
+    /// All recordings are transcribed and the answer begins.
+    Started,
+    /// Text of a written answer.
+    Text(String),
+    /// Text of the chunk whose audio follows.
+    Chunk(String),
+    /// Audio of the running chunk, at 24 kHz.
+    Audio(Vec<i16>),
+    /// The model starts to call a function.
+    CallStarted {
+        index: u32,
+        call_id: String,
+        name: String,
+    },
+    /// Part of the arguments of a function call, as JSON text.
+    CallArguments { index: u32, delta: String },
+    /// The response has ended.
+    Ended(Finish),
+    /// A stage failed.
+    Failed(Error),
+}
+
+/// Consumption of a response so far, which also counts if the response is cancelled.
+#[derive(Clone, Default)]
+pub(crate) struct Consumption(Arc<Mutex<Consumed>>);
+
+/// Values of [`Consumption`].
+#[derive(Clone, Default)]
+pub(crate) struct Consumed {
+    /// Usage that the chat model's provider reported.
+    pub(crate) reported: Option<Usage>,
+    /// Size of the prompt in bytes.
+    pub(crate) prompt_bytes: u64,
+    /// Size of the generated text in bytes.
+    pub(crate) output_bytes: u64,
+    /// Candidate that served the chat model.
+    pub(crate) target: Option<Arc<str>>,
+}
+
+impl Consumption {
+    pub(crate) fn get(&self) -> Consumed {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Consumed)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Sender of the progress of one response.
+#[derive(Clone)]
+pub(crate) struct Reporter {
+    response: u64,
+    sender: mpsc::Sender<(u64, Progress)>,
+}
+
+impl Reporter {
+    pub(crate) fn new(response: u64, sender: mpsc::Sender<(u64, Progress)>) -> Self {
+        Self { response, sender }
+    }
+
+    /// Reports that the response failed.
+    pub(crate) async fn fail(&self, error: Error) {
+        let _ = self.report(Progress::Failed(error)).await;
+    }
+
+    async fn report(&self, progress: Progress) -> Result<(), Stop> {
+        let sent = self.sender.send((self.response, progress)).await;
+        sent.map_err(|_| Stop::Reported)
+    }
+}
+
+/// Reason why a response ends early.
+enum Stop {
+    Failed(Error),
+    /// The session already knows the end, or has ended.
+    Reported,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+/// Executes a response and reports its progress.
+pub(crate) async fn respond(order: Order, reporter: Reporter, consumption: Consumption) {
+    let last = match execute(order, &reporter, &consumption).await {
+        Ok(Some(finish)) => Progress::Ended(finish),
+        Ok(None) => Progress::Silent,
+        Err(Stop::Failed(error)) => Progress::Failed(error),
+        Err(Stop::Reported) => return,
+    };
+    let _ = reporter.report(last).await;
+}
+
+/// Returns the reason of the end; `None` if nothing was said.
+async fn execute(
+    mut order: Order,
+    reporter: &Reporter,
+    consumption: &Consumption,
+) -> Result<Option<Finish>, Stop> {
+    let mut context = std::mem::take(&mut order.context);
+    if hear_all(&order, &mut context, reporter).await? == Heard::Silence && order.is_automatic {
+        return Ok(None);
+    }
+    reporter.report(Progress::Started).await?;
+    let items: Vec<Item> = context.into_iter().map(|context| context.item).collect();
+    let thought = Thought::begin(&order, &items, consumption).await?;
+    let finish = match order.settings.modality {
+        OutputModality::Text => think::write(thought, reporter).await?,
+        OutputModality::Audio => speak_all(&order, thought, reporter).await?,
+    };
+    Ok(Some(finish))
+}
+
+/// Content of the recordings of a turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    Words,
+    Silence,
+    /// There were no recordings.
+    Nothing,
+}
+
+/// Transcribes the recordings of the context in their order. Returns an error if the content policy
+/// forbids what was said.
+async fn hear_all(order: &Order, context: &mut [ContextItem], reporter: &Reporter) -> Result<Heard, Stop> {
+    let mut heard = Heard::Nothing;
+    let last = context.iter().rposition(|item| item.recording.is_some());
+    for (place, ContextItem { item, recording }) in context.iter_mut().enumerate() {
+        let is_last = Some(place) == last;
+        let (Some(recording), Some(item_id)) = (recording.take(), item.id.clone()) else {
+            continue;
+        };
+        let words = match words_of(order, recording, is_last).await {
+            Ok(words) => words.text,
+            Err(error) => {
+                reporter.report(Progress::Unheard { item_id, error }).await?;
+                return Err(Stop::Reported);
+            }
+        };
+        set_transcript(item, &words);
+        reporter.report(Progress::Heard { item_id, words }).await?;
+        let said = words_in(item);
+        order.pipeline.check_texts(order.request, &said).await?;
+        heard = match (heard, said.is_empty()) {
+            (Heard::Words, _) | (_, false) => Heard::Words,
+            (_, true) => Heard::Silence,
+        };
+    }
+    Ok(heard)
+}
+
+/// Returns the words of a recording: of the last one those that are already known, if any.
+async fn words_of(order: &Order, recording: Recording, is_last: bool) -> Result<Words, Error> {
+    if let Some(mut early) = order.early_words.clone().filter(|_| is_last)
+        && let Ok(known) = early.wait_for(Option::is_some).await
+        && let Some(Some(words)) = known.clone()
+    {
+        return Ok(words);
+    }
+    transcribe(&order.stage_call(), &order.stages.hear, recording).await
+}
+
+/// Returns the text of a message; none for an empty one.
+fn words_in(item: &Item) -> Vec<String> {
+    match &item.kind {
+        ItemKind::Message { content, .. } => vec![text_of(content)],
+        _ => Vec::new(),
+    }
+    .into_iter()
+    .filter(|text| !text.is_empty())
+    .collect()
+}
+
+/// Speaks the answer chunk by chunk while the chat model writes it.
+async fn speak_all(order: &Order, thought: Thought, reporter: &Reporter) -> Result<Finish, Stop> {
+    let (chunks, written) = mpsc::channel(CHUNKS_AHEAD);
+    let (voices, spoken) = mpsc::channel::<Spoken>(CHUNKS_AHEAD);
+    let max_micros = order.settings.max_tokens.saturating_mul(MAX_MICROS_PER_TOKEN);
+    let (finish, (), is_complete) = tokio::try_join!(
+        think::split(thought, chunks, reporter),
+        speak::synthesize(order, written, voices),
+        speak::send(order, spoken, reporter, max_micros),
+    )?;
+    Ok(match is_complete {
+        true => finish,
+        false => Finish::MaxTokens,
+    })
+}
+
+impl Order {
+    /// Returns what the calls of the stages have in common.
+    fn stage_call(&self) -> StageCall {
+        StageCall::new(&self.pipeline, &self.caller, self.request, self.accepted_at)
+    }
+}
+
+/// Data of the calls of the stages.
+#[derive(Clone)]
+pub(crate) struct StageCall {
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) caller: Caller,
+    pub(crate) request: RequestId,
+    pub(crate) accepted_at: Timestamp,
+}
+
+impl StageCall {
+    /// Creates the data for a caller whose key may use the model of the session. The key's rights
+    /// do not restrict the stages, which are parts of that model.
+    pub(crate) fn new(
+        pipeline: &Arc<Pipeline>,
+        caller: &Caller,
+        request: RequestId,
+        accepted_at: Timestamp,
+    ) -> Self {
+        Self {
+            pipeline: pipeline.clone(),
+            caller: Caller {
+                rights: KeyRights::default(),
+                ..caller.clone()
+            },
+            request,
+            accepted_at,
+        }
+    }
+
+    /// Returns a request for the pipeline. The stage takes no hold, so its demand bounds nothing.
+    fn request<C>(&self, demand: tollgate_billing::Demand, call: C) -> CallRequest<C> {
+        CallRequest {
+            caller: self.caller.clone(),
+            request: self.request,
+            accepted_at: self.accepted_at,
+            endpoint: ENDPOINT,
+            demand,
+            max_cost: None,
+            call,
+        }
+    }
+}
+
+/// Returns a demand with these quantities besides tokens.
+fn demand_of(made: Usage, max_tokens: u64, text_bytes: u64, messages: u64) -> tollgate_billing::Demand {
+    tollgate_billing::Demand {
+        text_bytes,
+        tokens: 0,
+        messages,
+        inputs: 1,
+        media_bytes: 0,
+        images: 0,
+        max_tokens: Some(max_tokens),
+        reasoning_budget: 0,
+        n: 1,
+        caches_for_an_hour: false,
+        made,
+    }
+}
+
+/// Returns the error for a stage whose call does not exist.
+fn broken_stage(stage: &str, error: &Error) -> Error {
+    let message = "The model is not available at the moment. Retry shortly.";
+    let cause = format!("stage '{stage}': {}", error.operator_message());
+    Error::new(ErrorCode::ModelUnavailable, message).with_source(cause)
+}

@@ -1,0 +1,8 @@
+//! Client secrets, with which browsers open sessions without a key.
+
+mod read;
+mod service;
+mod wire;
+
+pub(crate) use service::{create, create_session};
+pub(crate) use wire::{CreateClientSecret, CreateSession, CreatedClientSecret};

@@ -1,0 +1,7 @@
+//! Turn detection: when a speaker begins and ends.
+
+mod detector;
+pub mod semantic;
+
+pub use detector::{ServerVad, VadEvent, VadSettings};
+pub use semantic::Eagerness;
