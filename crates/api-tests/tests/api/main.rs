@@ -57,6 +57,7 @@ mod plans;
 mod policy;
 mod privacy;
 mod quote;
+mod realtime;
 mod receipts;
 mod reload;
 mod research;

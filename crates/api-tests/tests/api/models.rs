@@ -79,8 +79,13 @@ tools = false
         ),
         (
             "sim/transcribe",
-            json!(["/v1/audio/transcriptions", "/v1/audio/translations"]),
+            json!([
+                "/v1/audio/transcriptions",
+                "/v1/audio/translations",
+                "/v1/realtime"
+            ]),
         ),
+        ("sim/voice", json!(["/v1/realtime"])),
     ] {
         assert_eq!(find(id)["endpoints"], endpoints, "{id}");
     }

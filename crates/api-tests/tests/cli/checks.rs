@@ -360,7 +360,8 @@ fn a_self_hosted_server_is_queried_with_its_key_and_its_models_are_counted() {
             "sim/research",
             "sim/speech",
             "sim/transcribe",
-            "sim/video"
+            "sim/video",
+            "sim/voice"
         ]
     );
     assert!(

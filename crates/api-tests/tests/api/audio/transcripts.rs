@@ -239,3 +239,26 @@ async fn the_simulator_is_unavailable_without_its_programs_and_does_not_name_the
     assert_eq!(scene.settled().await.credits, GRANTED);
     scene.finish().await;
 }
+
+#[tokio::test]
+async fn samples_of_the_simulator_need_no_program() {
+    let scene = scene_with(Default::default(), "", "/nowhere").await;
+    let wav = simulated(&scene, SAID, "wav").await;
+    let pcm = simulated(&scene, SAID, "pcm").await;
+    for audio in [wav, wav_of(&pcm), wav_of(&pcm[..pcm.len() / 2])] {
+        let response = transcribe(&scene, &audio, &[("model", "sim/transcribe")]).await;
+        assert_eq!(response.status, 200, "{}", response.text());
+        assert_eq!(response.json()["text"], SAID);
+    }
+    scene.finish().await;
+}
+
+/// Returns a WAV file of unknown length with these samples of 24 kHz.
+fn wav_of(pcm: &[u8]) -> Vec<u8> {
+    let mut file = b"RIFF\xFF\xFF\xFF\xFFWAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
+    file.extend(24_000_u32.to_le_bytes());
+    file.extend(48_000_u32.to_le_bytes());
+    file.extend(b"\x02\0\x10\0data\xFF\xFF\xFF\xFF");
+    file.extend(pcm);
+    file
+}
