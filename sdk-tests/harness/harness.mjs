@@ -17,6 +17,8 @@ export const MODEL = process.env.SDK_MODEL;
 export const VECTORS = process.env.SDK_EMBEDDINGS_MODEL ?? 'sim/embeddings';
 export const BROKE_KEY = process.env.SDK_BROKE_KEY ?? '';
 export const LIMITED_KEY = process.env.SDK_LIMITED_KEY ?? '';
+/** Base URL over TLS, for clients that refuse WebSockets without it. */
+export const TLS_URL = process.env.SDK_TLS_URL ?? '';
 export const BROKEN_STREAM = process.env.SDK_BROKEN_STREAM ?? '[[sim tokens=20 cut=5]]';
 /** A PNG image of one pixel, as base64. */
 export const PNG =
@@ -25,6 +27,7 @@ export const PNG =
 const ABILITIES = (process.env.SDK_ABILITIES ?? '').split(',').filter(Boolean);
 if (BROKE_KEY) ABILITIES.push('BROKE_KEY');
 if (LIMITED_KEY) ABILITIES.push('LIMITED_KEY');
+if (TLS_URL) ABILITIES.push('TLS_URL');
 
 const CASE_SECONDS = 90;
 const CASES = [];

@@ -1,8 +1,8 @@
 """Common code of all cases: settings, checks, and a runner that prints one JSON line for each case.
 
 All settings are environment variables. Required: SDK_BASE_URL (ends in /v1), SDK_KEY, SDK_MODEL.
-Optional: SDK_ABILITIES, SDK_BROKE_KEY, SDK_LIMITED_KEY and SDK_LENIENT_KEY, which some cases
-need. SDK_TRACE=1 prints the stack trace of each failed case.
+Optional: SDK_ABILITIES, SDK_BROKE_KEY, SDK_LIMITED_KEY, SDK_LENIENT_KEY, SDK_TLS_URL and
+SDK_TLS_CERTIFICATE, which some cases need. SDK_TRACE=1 prints the stack trace of each failed case.
 """
 
 from __future__ import annotations
@@ -28,9 +28,13 @@ BROKE_KEY = os.environ.get("SDK_BROKE_KEY", "")
 LIMITED_KEY = os.environ.get("SDK_LIMITED_KEY", "")
 LENIENT_KEY = os.environ.get("SDK_LENIENT_KEY", "")
 
+# Base URL over TLS, for clients that refuse WebSockets without it, and its certificate.
+TLS_URL = os.environ.get("SDK_TLS_URL", "")
+TLS_CERTIFICATE = os.environ.get("SDK_TLS_CERTIFICATE") or None
+
 # Abilities of the server; `../run.sh --help` documents them.
 ABILITIES = set(filter(None, os.environ.get("SDK_ABILITIES", "").split(",")))
-ABILITIES |= {name for name in ("BROKE_KEY", "LIMITED_KEY", "LENIENT_KEY") if globals()[name]}
+ABILITIES |= {name for name in ("BROKE_KEY", "LIMITED_KEY", "LENIENT_KEY", "TLS_URL") if globals()[name]}
 
 # Standard output for the results, even if a client redirects its own output.
 RESULTS = os.fdopen(os.dup(1), "w")

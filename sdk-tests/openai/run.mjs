@@ -9,6 +9,7 @@ import './cases_embeddings.mjs';
 import './cases_decisions.mjs';
 import './cases_videos.mjs';
 import './cases_audio.mjs';
+import './cases_realtime.mjs';
 import './cases_files.mjs';
 import './cases_batches.mjs';
 import './cases_errors.mjs';

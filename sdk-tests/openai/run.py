@@ -16,6 +16,7 @@ import cases_embeddings  # noqa: F401
 import cases_decisions  # noqa: F401
 import cases_videos  # noqa: F401
 import cases_audio  # noqa: F401
+import cases_realtime  # noqa: F401
 import cases_files  # noqa: F401
 import cases_batches  # noqa: F401
 import cases_errors  # noqa: F401

@@ -3,6 +3,7 @@
 // see ../harness/harness.py.
 
 import { BASE_URL, KEY, MODEL, PNG, check, equal, load, main, test, versionOf } from '../harness/harness.mjs';
+import './realtime_openai_agents.mjs';
 
 const { Agent, OpenAIProvider, Runner, assistant, setTracingDisabled, system, tool, user } = load('@openai/agents');
 const { z } = load('zod');

@@ -25,6 +25,8 @@ from openai import AsyncOpenAI
 from openai.types.shared import Reasoning
 from pydantic import BaseModel
 
+import realtime_openai_agents  # noqa: F401 - registers its cases
+
 # With tracing, the SDK would send traces to OpenAI.
 set_tracing_disabled(True)
 
