@@ -65,7 +65,9 @@ pub use purse::{Purse, Reservation};
 pub use route::{Providers, Route, Routed};
 pub use run::{AnswerChunk, Delivered, DeliveredStream, Served};
 pub use search::{GuardedSearch, SEARCH_SECONDS, test_search};
-pub use session::{MICROS_PER_INPUT_TOKEN, MICROS_PER_OUTPUT_TOKEN, PaidTurn, SessionCall, TurnResult};
+pub use session::{
+    MICROS_PER_INPUT_TOKEN, MICROS_PER_OUTPUT_TOKEN, PaidTurn, SessionCall, TurnResult, audio_usage,
+};
 pub use settings::{Drain, Retries, Settings, Timeouts};
 pub use speech::{DeliveredSpeech, Transcribed};
 pub use structured::{Structure, Structured};

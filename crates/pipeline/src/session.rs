@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use tollgate_billing::{Charge, Verdict};
+use tollgate_catalog::Model;
 use tollgate_storage::Decision;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{Credits, Error, HoldId, RequestId, Timestamp, Unit, Usage};
@@ -60,11 +61,6 @@ impl PaidTurn {
     /// Returns the number of output tokens that the hold covers.
     pub fn output_cap(&self) -> u64 {
         self.admission.hold.terms().quote.output_cap
-    }
-
-    /// Returns the id of the turn's request.
-    pub fn request(&self) -> RequestId {
-        self.admission.request.request
     }
 }
 
@@ -137,14 +133,14 @@ impl Routed {
         model.context_window = model.context_window.map(|window| window.max(max_tokens));
         self.model = Arc::new(model);
     }
+}
 
-    /// Returns the quantity of a block of audio: its duration where the model has a price for
-    /// audio, else the audio tokens.
-    pub fn audio_usage(&self, micros: u64) -> Usage {
-        match self.model.prices.listed(Unit::Audio) {
-            Some(_) => Usage::ZERO.with(Unit::Audio, micros),
-            None => Usage::ZERO.with(Unit::InputAudio, micros.div_ceil(MICROS_PER_INPUT_TOKEN)),
-        }
+/// Returns the quantity of a block of audio: its duration where the model has a price for
+/// audio, else the audio tokens.
+pub fn audio_usage(model: &Model, micros: u64) -> Usage {
+    match model.prices.listed(Unit::Audio) {
+        Some(_) => Usage::ZERO.with(Unit::Audio, micros),
+        None => Usage::ZERO.with(Unit::InputAudio, micros.div_ceil(MICROS_PER_INPUT_TOKEN)),
     }
 }
 

@@ -4,4 +4,3 @@ mod detector;
 pub mod semantic;
 
 pub use detector::{ServerVad, VadEvent, VadSettings};
-pub use semantic::Eagerness;

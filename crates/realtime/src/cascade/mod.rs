@@ -62,6 +62,12 @@ pub(crate) struct ContextItem {
     pub(crate) recording: Option<Recording>,
 }
 
+/// Returns the duration of the recordings that are not transcribed yet, in microseconds.
+pub(crate) fn recorded_micros(context: &[ContextItem]) -> u64 {
+    let recordings = context.iter().filter_map(|item| item.recording.as_ref());
+    recordings.map(Recording::micros).sum()
+}
+
 /// Settings of one response.
 #[derive(Clone)]
 pub(crate) struct ResponseSettings {
@@ -234,12 +240,16 @@ async fn hear_all(order: &Order, context: &mut [ContextItem], reporter: &Reporte
         };
         set_transcript(item, &words);
         reporter.report(Progress::Heard { item_id, words }).await?;
-        let said = words_in(item);
-        order.pipeline.check_texts(order.request, &said).await?;
-        heard = match (heard, said.is_empty()) {
-            (Heard::Words, _) | (_, false) => Heard::Words,
-            (_, true) => Heard::Silence,
+        let said = match &item.kind {
+            ItemKind::Message { content, .. } => text_of(content),
+            _ => String::new(),
         };
+        if !said.is_empty() {
+            order.pipeline.check_texts(order.request, &[said]).await?;
+            heard = Heard::Words;
+        } else if heard == Heard::Nothing {
+            heard = Heard::Silence;
+        }
     }
     Ok(heard)
 }
@@ -253,17 +263,6 @@ async fn words_of(order: &Order, recording: Recording, is_last: bool) -> Result<
         return Ok(words);
     }
     transcribe(&order.stage_call(), &order.stages.hear, recording).await
-}
-
-/// Returns the text of a message; none for an empty one.
-fn words_in(item: &Item) -> Vec<String> {
-    match &item.kind {
-        ItemKind::Message { content, .. } => vec![text_of(content)],
-        _ => Vec::new(),
-    }
-    .into_iter()
-    .filter(|text| !text.is_empty())
-    .collect()
 }
 
 /// Speaks the answer chunk by chunk while the chat model writes it.

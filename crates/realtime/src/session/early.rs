@@ -10,7 +10,6 @@ use tollgate_edge::context::RequestContext;
 use tollgate_formats::openai_realtime::{ContentPart, Item, ItemKind, ResponseParams, Role, TurnDetection};
 
 use super::VoiceSession;
-use super::input::eagerness_of;
 use super::response::RunningResponse;
 use crate::cascade::{ContextItem, EarlyWords, Progress, Recording, StageCall, transcribe};
 use crate::payment::Payment;
@@ -100,8 +99,7 @@ impl VoiceSession {
             && is_hearing
         {
             let probability = finished_probability(words);
-            self.input
-                .set_silence_ms(wait_ms(eagerness_of(eagerness), probability));
+            self.input.set_silence_ms(wait_ms(eagerness, probability));
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use tollgate_formats::openai_realtime::{AudioFormat, Eagerness as WireEagerness, TurnDetection};
+use tollgate_formats::openai_realtime::{AudioFormat, TurnDetection};
 use tollgate_types::{Error, ErrorCode};
 
 use super::memory::{MemoryShare, SessionMemory};
 use crate::audio::{AudioEncoding, Resampler, pcm};
 use crate::turns::semantic::max_wait_ms;
-use crate::turns::{Eagerness, ServerVad, VadEvent, VadSettings};
+use crate::turns::{ServerVad, VadEvent, VadSettings};
 
 /// Samples per second that the voice activity detector reads.
 const DETECTOR_RATE: u32 = 16_000;
@@ -256,16 +256,6 @@ pub(crate) const fn encoding_of(format: AudioFormat) -> AudioEncoding {
     }
 }
 
-/// Returns the eagerness of the turn detector.
-pub(crate) const fn eagerness_of(eagerness: WireEagerness) -> Eagerness {
-    match eagerness {
-        WireEagerness::Low => Eagerness::Low,
-        WireEagerness::Medium => Eagerness::Medium,
-        WireEagerness::High => Eagerness::High,
-        WireEagerness::Auto => Eagerness::Auto,
-    }
-}
-
 fn vad_settings(detection: TurnDetection) -> VadSettings {
     match detection {
         #[expect(clippy::cast_possible_truncation, reason = "the threshold is 0 to 1")]
@@ -282,7 +272,7 @@ fn vad_settings(detection: TurnDetection) -> VadSettings {
             idle_timeout_ms: idle_timeout_ms.map(u64::from),
         },
         TurnDetection::Semantic { eagerness, .. } => VadSettings {
-            silence_duration_ms: max_wait_ms(eagerness_of(eagerness)),
+            silence_duration_ms: max_wait_ms(eagerness),
             ..VadSettings::default()
         },
     }

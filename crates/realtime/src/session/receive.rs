@@ -82,12 +82,7 @@ impl VoiceSession {
         if let Some(requested) = &mut update.transcription {
             self.own_transcription(requested);
         }
-        let limits = SessionLimits {
-            voices: None,
-            is_voice_fixed: self.has_delivered_audio,
-            max_output_tokens: self.opening.max_output_tokens,
-        };
-        let updated = self.session.apply(&update, &limits).map_err(Error::from)?;
+        let updated = self.session.apply(&update, &self.limits()).map_err(Error::from)?;
         let found = self.input.configure(updated.input_format, updated.turn_detection);
         if updated.turn_detection.is_none() {
             self.early = None;
@@ -98,6 +93,15 @@ impl VoiceSession {
             self.detected(event).await;
         }
         Ok(())
+    }
+
+    /// Returns the limits of settings in the present state of the session.
+    pub(super) fn limits(&self) -> SessionLimits {
+        SessionLimits {
+            voices: None,
+            is_voice_fixed: self.has_delivered_audio,
+            max_output_tokens: self.opening.max_output_tokens,
+        }
     }
 
     /// Replaces the requested transcription model: the voice model has its own, which is always on.

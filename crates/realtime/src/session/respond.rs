@@ -1,8 +1,9 @@
 //! Responses: their start with a hold, their progress, and their end with the charge.
 
-use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+
+use futures_util::FutureExt;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use tollgate_accounts::Caller;
@@ -11,7 +12,7 @@ use tollgate_edge::context::RequestContext;
 use tollgate_edge::websocket::{Closing, POLICY_VIOLATION};
 use tollgate_formats::openai_realtime::{
     CancelReason, Conversation as Target, IncompleteReason, InputItem, ItemKind, OutputModality, RateLimit,
-    RealtimeCode, ResponseParams, ResponseStatus, ServerEvent, SessionLimits, TranscriptionUsage,
+    RealtimeCode, ResponseParams, ResponseStatus, ServerEvent, TranscriptionUsage,
 };
 use tollgate_pipeline::{CallRequest, MICROS_PER_INPUT_TOKEN, SessionCall, TurnResult};
 use tollgate_storage::Budget;
@@ -24,7 +25,7 @@ use super::events::{Refusal, event_error};
 use super::response::{ResponseOptions, RunningResponse};
 use crate::cascade::{
     Consumption, ContextItem, DEFAULT_OUTPUT_TOKENS, ENDPOINT, EarlyWords, Finish, Order, Progress, Reporter,
-    ResponseSettings, respond, set_transcript, text_of, voice_of,
+    ResponseSettings, recorded_micros, respond, set_transcript, text_of, voice_of,
 };
 use crate::meters;
 use crate::payment::Payment;
@@ -86,13 +87,8 @@ impl VoiceSession {
     ) -> Result<(), Refusal> {
         let is_in_conversation = params.conversation == Target::Auto;
         self.check_concurrency(is_in_conversation)?;
-        let limits = SessionLimits {
-            voices: None,
-            is_voice_fixed: self.has_delivered_audio,
-            max_output_tokens: self.opening.max_output_tokens,
-        };
         params
-            .check(&limits, self.session.voice.as_ref())
+            .check(&self.limits(), self.session.voice.as_ref())
             .map_err(Error::from)?;
         let context = self.context_of(&params)?;
         let options = self.options_of(&params, is_in_conversation);
@@ -232,8 +228,7 @@ impl VoiceSession {
         let factor = output_factor(settings.modality);
         let max_tokens = max_output_tokens.map_or(DEFAULT_OUTPUT_TOKENS, u64::from);
         routed.limit_output(max_tokens.saturating_mul(factor));
-        let micros = context.iter().filter_map(|item| item.recording.as_ref());
-        let micros: u64 = micros.map(crate::cascade::Recording::micros).sum();
+        let micros = recorded_micros(context);
         let demand = Demand {
             text_bytes: texts.iter().map(String::len).sum::<usize>() as u64,
             // The words of the recordings become a part of the prompt.
@@ -276,8 +271,7 @@ impl VoiceSession {
         settings.max_tokens = (payment.output_cap() / output_factor(settings.modality)).max(1);
         let number = self.next_number;
         self.next_number += 1;
-        let recordings = context.iter().filter_map(|item| item.recording.as_ref());
-        let heard_micros = recordings.map(crate::cascade::Recording::micros).sum();
+        let heard_micros = recorded_micros(&context);
         let shared = &self.opening.shared;
         let order = Order {
             pipeline: shared.pipeline.clone(),

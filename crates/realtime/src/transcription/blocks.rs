@@ -6,9 +6,10 @@ use std::sync::Arc;
 use tokio::time::{Duration, Instant};
 use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
+use tollgate_catalog::Model;
 use tollgate_edge::context::RequestContext;
 use tollgate_edge::websocket::Turns;
-use tollgate_pipeline::{CallRequest, Pipeline, Routed, SessionCall, TurnResult};
+use tollgate_pipeline::{CallRequest, Pipeline, Routed, SessionCall, TurnResult, audio_usage};
 use tollgate_types::usage::Outcome;
 use tollgate_types::{Credits, Error, HoldId, RequestId, Unit, Usage};
 
@@ -35,8 +36,8 @@ pub(super) struct AudioBlocks {
 
 struct Block {
     payment: Payment,
-    /// Prices and unit of the model.
-    priced: Routed,
+    /// Model with the prices of the hold.
+    model: Arc<Model>,
     used_micros: u64,
     last_audio_at: Instant,
 }
@@ -86,7 +87,7 @@ impl AudioBlocks {
         let credit = self.credit_micros.min(block.used_micros);
         self.credit_micros -= credit;
         let result = TurnResult {
-            usage: block.priced.audio_usage(block.used_micros - credit),
+            usage: audio_usage(&block.model, block.used_micros - credit),
             estimated: false,
             outcome,
             target: self.target.clone(),
@@ -98,7 +99,7 @@ impl AudioBlocks {
     /// Returns the price of a duration at the prices of the open block.
     pub(super) fn price(&self, micros: u64) -> Option<Credits> {
         let block = self.open.as_ref()?;
-        Some(block.priced.model.prices.cost(&block.priced.audio_usage(micros)))
+        Some(block.model.prices.cost(&audio_usage(&block.model, micros)))
     }
 
     /// Credits audio whose transcription failed.
@@ -116,19 +117,19 @@ impl AudioBlocks {
         let (caller, ctx) = turn.started?;
         let routed = self.pipeline.route(&caller, model)?;
         let request = self.request(caller, &ctx, &routed);
-        let priced = self.pipeline.route(&request.caller, model)?;
+        let model = routed.model.clone();
         let hold = HoldId::from_u128(self.turns.new_id());
         let payment = Payment::take(&self.pipeline, &self.turns, Some(hold), routed, request).await?;
         Ok(Block {
             payment,
-            priced,
+            model,
             used_micros: 0,
             last_audio_at: Instant::now(),
         })
     }
 
     fn request(&self, caller: Caller, ctx: &RequestContext, routed: &Routed) -> CallRequest<SessionCall> {
-        let usage = routed.audio_usage(BLOCK_MICROS);
+        let usage = audio_usage(&routed.model, BLOCK_MICROS);
         CallRequest {
             caller,
             request: self.session,

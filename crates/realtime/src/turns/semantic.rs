@@ -1,5 +1,7 @@
 //! End of a turn by its words: how long `semantic_vad` waits after 200 ms of silence.
 
+use tollgate_formats::openai_realtime::Eagerness;
+
 /// Probability that a turn has ended after a question or an exclamation.
 const AFTER_QUESTION: f32 = 0.9;
 /// Probability after a full stop.
@@ -23,21 +25,6 @@ const HESITATIONS: [&str; 58] = [
     "mais", "parce", "que", "donc", "si", "euh", "ben", "le", "la", "les", "y", "o", "pero", "porque",
     "pues", "este",
 ];
-
-/// How soon `semantic_vad` ends a turn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Eagerness {
-    /// Waits for up to 8 seconds.
-    Low,
-    /// Waits for up to 4 seconds.
-    Medium,
-    /// Waits for up to 2 seconds.
-    High,
-    /// Equals [`Eagerness::Medium`].
-    #[default]
-    Auto,
-}
-
 /// Returns the longest silence of a turn.
 pub const fn max_wait_ms(eagerness: Eagerness) -> u64 {
     match eagerness {

@@ -227,7 +227,7 @@ async fn scripts_are_played() {
 
     let cut = speech("Hello over there. [[sim cut=2]]", AudioFormat::Wav);
     let AudioContent::Stream(stream) = simulator().speak(&ctx, &cut).await.unwrap().audio else {
-        panic!("it comes at once");
+        panic!("the audio is not streamed");
     };
     let chunks: Vec<_> = stream.collect().await;
     assert_eq!(chunks.len(), 3);
@@ -276,7 +276,7 @@ async fn a_tone_needs_no_program() {
     assert_eq!(error.kind, UpstreamErrorKind::Rejected);
     let cut = speech("Hello over there. [[sim cut=2]]", AudioFormat::Pcm);
     let AudioContent::Stream(stream) = speaker.speak(&context(), &cut).await.unwrap().audio else {
-        panic!("it comes at once");
+        panic!("the audio is not streamed");
     };
     assert_eq!(stream.collect::<Vec<_>>().await.len(), 3);
 }
