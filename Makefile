@@ -37,7 +37,7 @@ BUILT := $${CARGO_TARGET_DIR:-target}/debug
 
 # The client tests use the binaries that the Rust tests have built.
 test: check ## Run check, all tests, the console's journeys and the official clients; starts PostgreSQL and Redis if necessary
-	$(SERVICES) $(RUN_TESTS)
+	$(SERVICES) --in-memory $(RUN_TESTS)
 	TOLLGATE_BIN=$(BUILT)/tollgate $(MAKE) console
 	TOLLGATE_BIN=$(BUILT)/tollgate FAKE_UPSTREAM_BIN=$(BUILT)/fake-upstream $(MAKE) sdks
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a command with the services that the tests need, and exits with its exit status.
 #
-#   scripts/with-services.sh COMMAND [ARGUMENT…]
+#   scripts/with-services.sh [--in-memory] COMMAND [ARGUMENT…]
 #
 # Sets TEST_PG_URL, the URL of a PostgreSQL server in which tests create and drop databases. The
 # first of:
@@ -15,6 +15,10 @@
 # variable itself; a server on 127.0.0.1:6379; a temporary server, installed if absent.
 # TOLLGATE_OWN_SERVICES=1 ignores the servers on 127.0.0.1:5432 and 127.0.0.1:6379.
 #
+# With --in-memory, sets TMPDIR to a folder in memory, if /dev/shm has MIN_MEMORY_KIB and TMPDIR is
+# not set: a database that syncs its files waits for the disk otherwise. The script removes the
+# folder at the end. Benchmarks need the disk.
+#
 # Also installs, if absent: redis-server, which some tests start and stop themselves; libfaketime,
 # which sets the clock of one process; ffmpeg and espeak-ng, which produce videos and speech; the
 # font of captions; and the S3-compatible server of the tests (s3-server.sh).
@@ -26,6 +30,11 @@ readonly LOCAL_URL=postgres://postgres@127.0.0.1:5432/postgres
 
 readonly LOCAL_REDIS_URL=redis://127.0.0.1:6379
 
+# Free memory in /dev/shm from which tests use it.
+readonly MIN_MEMORY_KIB=$((4 << 20))
+
+missing=()
+memory_folder=
 own_folder=
 own_programs=
 redis_folder=
@@ -61,29 +70,33 @@ find_programs() {
   fi
 }
 
-# Installs a Debian package. On systems without apt-get, prints the advice and exits.
-install_package() {
-  local package=$1 advice=$2 root=()
+# Adds a Debian package to $missing. On systems without apt-get, prints the advice and exits.
+require_package() {
   if ! command -v apt-get >/dev/null; then
-    say "$advice"
+    say "$2"
     exit 1
+  fi
+  missing+=("$1")
+}
+
+# Installs the packages of $missing with a single run of apt-get.
+install_missing() {
+  local root=()
+  if [ ${#missing[@]} -eq 0 ]; then
+    return
   fi
   if [ "$(id -u)" -ne 0 ]; then
     root=(sudo)
   fi
-  say "installing $package"
+  say "installing ${missing[*]}"
   "${root[@]}" apt-get update -qq >&2
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >&2
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
 }
 
 # Starts a server in $own_folder on a free port and sets TEST_PG_URL.
 start_own() {
   local programs port options attempt
   programs=$(find_programs)
-  if [ -z "$programs" ]; then
-    install_package "postgresql-$PG_MAJOR" "install PostgreSQL $PG_MAJOR or newer, or set TEST_PG_URL"
-    programs=$(find_programs)
-  fi
   own_folder=$(mktemp -d "${TMPDIR:-/tmp}/tollgate-services.XXXXXX")
   if [ "$(id -u)" -eq 0 ]; then
     chown postgres "$own_folder"
@@ -149,6 +162,19 @@ start_redis() {
   exit 1
 }
 
+# Creates a folder in memory for temporary files, and sets TMPDIR.
+use_memory() {
+  local free
+  free=$(df --output=avail --block-size=1K /dev/shm 2>/dev/null | tail -n 1) || free=0
+  if [ -w /dev/shm ] && [ "${free:-0}" -ge "$MIN_MEMORY_KIB" ]; then
+    memory_folder=$(mktemp -d /dev/shm/tollgate-tests.XXXXXX)
+    # PostgreSQL runs as another user.
+    chmod 755 "$memory_folder"
+    export TMPDIR=$memory_folder
+    say "temporary files are in $memory_folder"
+  fi
+}
+
 # shellcheck disable=SC2317 # The trap calls it.
 stop_own() {
   if [ -n "$redis_process" ]; then
@@ -158,30 +184,58 @@ stop_own() {
   if [ -n "$redis_folder" ]; then
     rm -rf "$redis_folder"
   fi
-  if [ -z "$own_folder" ]; then
-    return
-  fi
   if [ -n "$own_programs" ]; then
     unprivileged "$own_programs/pg_ctl" stop --silent --mode immediate --pgdata "$own_folder/data" || true
   fi
-  rm -rf "$own_folder"
+  if [ -n "$own_folder" ]; then
+    rm -rf "$own_folder"
+  fi
+  if [ -n "$memory_folder" ]; then
+    rm -rf "$memory_folder"
+  fi
 }
 
+in_memory=
+if [ "${1:-}" = --in-memory ]; then
+  in_memory=1
+  shift
+fi
 if [ $# -eq 0 ]; then
-  echo "usage: scripts/with-services.sh COMMAND [ARGUMENT…]" >&2
+  echo "usage: scripts/with-services.sh [--in-memory] COMMAND [ARGUMENT…]" >&2
   exit 2
 fi
 trap stop_own EXIT
+if [ -n "$in_memory" ] && [ -z "${TMPDIR:-}" ]; then
+  use_memory
+fi
+has_server=
 if [ -n "${TEST_PG_URL:-}" ]; then
   say "using the PostgreSQL of TEST_PG_URL"
+  has_server=1
 elif [ -z "$(find_programs)" ] && [ "${TOLLGATE_OWN_SERVICES:-0}" != 1 ] && answers "$LOCAL_URL"; then
   TEST_PG_URL=$LOCAL_URL
   say "using the PostgreSQL on 127.0.0.1:5432"
-else
-  start_own
+  has_server=1
+elif [ -z "$(find_programs)" ]; then
+  require_package "postgresql-$PG_MAJOR" "install PostgreSQL $PG_MAJOR or newer, or set TEST_PG_URL"
 fi
 if [ -z "$(redis_program)" ]; then
-  install_package redis-server "install Redis 6.2 or newer, or Valkey"
+  require_package redis-server "install Redis 6.2 or newer, or Valkey"
+fi
+if ! compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null; then
+  require_package libfaketime "install libfaketime in Debian's location: /usr/lib/…/faketime"
+fi
+for program in ffmpeg espeak-ng; do
+  if ! command -v "$program" >/dev/null; then
+    require_package "$program" "install $program"
+  fi
+done
+if ! compgen -G '/usr/share/fonts/*/dejavu/DejaVuSans-Bold.ttf' >/dev/null; then
+  require_package fonts-dejavu-core "install DejaVu Sans in Debian's location: /usr/share/fonts/truetype/dejavu"
+fi
+install_missing
+if [ -z "$has_server" ]; then
+  start_own
 fi
 if [ -n "${TEST_REDIS_URL:-}" ]; then
   say "using the Redis of TEST_REDIS_URL"
@@ -190,17 +244,6 @@ elif [ "${TOLLGATE_OWN_SERVICES:-0}" != 1 ] && redis_answers 6379; then
   say "using the Redis on 127.0.0.1:6379"
 else
   start_redis
-fi
-if ! compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null; then
-  install_package libfaketime "install libfaketime in Debian's location: /usr/lib/…/faketime"
-fi
-for program in ffmpeg espeak-ng; do
-  if ! command -v "$program" >/dev/null; then
-    install_package "$program" "install $program"
-  fi
-done
-if ! compgen -G '/usr/share/fonts/*/dejavu/DejaVuSans-Bold.ttf' >/dev/null; then
-  install_package fonts-dejavu-core "install DejaVu Sans in Debian's location: /usr/share/fonts/truetype/dejavu"
 fi
 "$(dirname "${BASH_SOURCE[0]}")/s3-server.sh"
 export TEST_PG_URL TEST_REDIS_URL

@@ -82,7 +82,7 @@ impl Gateway {
     pub async fn start(binary: impl AsRef<Path>, options: Options) -> Self {
         let database = match options.storage {
             Storage::Sqlite => None,
-            Storage::Postgres => Some(Arc::new(Database::create().await)),
+            Storage::Postgres => Some(Arc::new(Database::migrated(binary.as_ref()).await)),
         };
         Self::start_on(binary.as_ref(), "serve", options, database).await
     }
@@ -106,8 +106,8 @@ impl Gateway {
         Self::start_on(&self.binary, "worker", options, Some(database)).await
     }
 
-    /// Starts the first node on an existing database. A database URL in the settings takes
-    /// precedence.
+    /// Migrates an existing database and starts the first node on it. A database URL in the
+    /// settings takes precedence.
     ///
     /// # Panics
     /// If the gateway does not start.
@@ -116,7 +116,10 @@ impl Gateway {
         options: Options,
         database: Arc<Database>,
     ) -> Self {
-        Self::start_on(binary.as_ref(), "serve", options, Some(database)).await
+        let mut gateway = Self::prepare(binary.as_ref(), "serve", options, Some(database));
+        gateway.command_line().run(&["migrate"]).await;
+        gateway.restart().await;
+        gateway
     }
 
     async fn start_on(
@@ -125,11 +128,17 @@ impl Gateway {
         options: Options,
         database: Option<Arc<Database>>,
     ) -> Self {
+        let mut gateway = Self::prepare(binary, role, options, database);
+        gateway.restart().await;
+        gateway
+    }
+
+    fn prepare(binary: &Path, role: &'static str, options: Options, database: Option<Arc<Database>>) -> Self {
         let folder = tempfile::Builder::new().prefix("tollgate-api-").tempdir();
         let folder = folder.expect("a temporary directory can be made");
         let settings = Settings::new(&options, database.as_deref(), folder.path());
         settings.write();
-        let mut gateway = Self {
+        Self {
             binary: binary.to_owned(),
             folder,
             settings,
@@ -137,12 +146,7 @@ impl Gateway {
             role,
             process: None,
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
-        };
-        if gateway.database.is_some() {
-            gateway.command_line().run(&["migrate"]).await;
         }
-        gateway.restart().await;
-        gateway
     }
 
     /// Starts the gateway again on the same data, on another port.
@@ -206,6 +210,15 @@ impl Gateway {
     pub fn peak_memory(&self) -> u64 {
         let process = self.process.as_ref().expect("the gateway runs");
         process.peak_memory()
+    }
+
+    /// Returns the present resident memory of the process, in bytes.
+    ///
+    /// # Panics
+    /// If the process does not run.
+    pub fn memory(&self) -> u64 {
+        let process = self.process.as_ref().expect("the gateway runs");
+        process.memory()
     }
 
     /// Returns the log (stderr) of every process so far.

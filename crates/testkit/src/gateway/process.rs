@@ -86,11 +86,21 @@ impl Process {
 
     /// Returns the peak memory of the process, in bytes.
     pub(super) fn peak_memory(&self) -> u64 {
+        self.status_bytes("VmHWM:")
+    }
+
+    /// Returns the present memory of the process, in bytes.
+    pub(super) fn memory(&self) -> u64 {
+        self.status_bytes("VmRSS:")
+    }
+
+    /// Returns a size that the kernel reports, in bytes.
+    fn status_bytes(&self, field: &str) -> u64 {
         let id = self.child.id().expect("the process runs");
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
         let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        kibibytes.expect("the kernel reports VmHWM") << 10
+        kibibytes.expect("the kernel reports the field") << 10
     }
 
     pub(super) async fn signal(&self, name: &str) {

@@ -28,7 +28,7 @@ shutdown_ms = 60000
 
 /// Name and value of the environment variable with the pepper of key digests, for nodes that share
 /// a database.
-const PEPPER: (&str, &str) = ("TEST_PEPPER", "a pepper for tests that is long enough");
+pub(super) const PEPPER: (&str, &str) = ("TEST_PEPPER", "a pepper for tests that is long enough");
 
 /// Maximum number of PostgreSQL connections of one node, since many tests share the server.
 const CONNECTIONS: i64 = 10;
