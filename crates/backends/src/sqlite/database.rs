@@ -99,11 +99,15 @@ impl Database {
     }
 }
 
+/// Migrates the database to the schema of this program, in a single transaction: a failure leaves
+/// the schema unchanged, and the disk is synced once.
 pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<()> {
+    let mut transaction = connection.begin().await.map_err(storage_error)?;
     MIGRATIONS
-        .run_direct(None, connection, false)
+        .run_direct(None, &mut *transaction, false)
         .await
-        .map_err(|error| StorageError::new(StorageErrorKind::Corrupt, error))
+        .map_err(|error| StorageError::new(StorageErrorKind::Corrupt, error))?;
+    transaction.commit().await.map_err(storage_error)
 }
 
 /// Returns the schema version of the database in a directory; 0 if the directory has no database.
