@@ -6,6 +6,7 @@ mod describe;
 mod tests;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::body::Bytes;
@@ -26,19 +27,19 @@ pub use describe::{Security, tidy, tidy_admin};
 /// Returns the routes of the document and of the reference. `support` is the contact for callers,
 /// which the document contains as `x-support`. The root leads browsers to the console, or to the
 /// reference if there is no console.
-pub fn routes(document: OpenApi, support: Option<&str>, has_console: bool) -> Router {
+pub fn routes(document: fn() -> OpenApi, support: Option<&str>, has_console: bool) -> Router {
     let start = if has_console { "/console" } else { "/docs" };
     let root = move |method, headers| async move { root(start, &method, &headers).await };
     Router::new()
         .route("/", any(root))
-        .route("/openapi.json", document_route(&document, support))
+        .route("/openapi.json", document_route(document, support))
         .merge(reference(Console::Reference, has_console))
 }
 
 /// Returns the routes of the document and of the reference of the admin API.
-pub fn admin_routes(document: OpenApi, has_console: bool) -> Router {
+pub fn admin_routes(document: fn() -> OpenApi, has_console: bool) -> Router {
     Router::new()
-        .route("/admin/openapi.json", document_route(&document, None))
+        .route("/admin/openapi.json", document_route(document, None))
         .merge(reference(Console::OperatorReference, has_console))
 }
 
@@ -103,19 +104,22 @@ struct Served<'a> {
     support: Option<&'a str>,
 }
 
-/// Returns the route of an OpenAPI document, which stays in memory only in its compressed form.
-fn document_route(document: &OpenApi, support: Option<&str>) -> MethodRouter {
-    let plain = rendered(document, support);
-    let etag = etag(&plain);
-    let gzip = Bytes::from(tollgate_web::compress(&plain).unwrap_or_default());
-    get(move |headers: HeaderMap| async move {
-        let file = File {
+/// Returns the route of an OpenAPI document. The first request builds the document, so that a start
+/// does not wait for it. It stays in memory only in its compressed form.
+fn document_route(document: fn() -> OpenApi, support: Option<&str>) -> MethodRouter {
+    let support = support.map(str::to_owned);
+    let file = Arc::new(LazyLock::new(move || {
+        let plain = rendered(&document(), support.as_deref());
+        File {
             content_type: "application/json",
-            etag,
+            etag: etag(&plain),
             is_immutable: false,
-            gzip,
-        };
-        pages::respond(file, &headers)
+            gzip: Bytes::from(tollgate_web::compress(&plain).unwrap_or_default()),
+        }
+    }));
+    get(move |headers: HeaderMap| {
+        let file = file.clone();
+        async move { pages::respond(File::clone(&file), &headers) }
     })
 }
 

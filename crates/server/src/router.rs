@@ -94,7 +94,7 @@ pub fn router(
     let console = console_api.map(|console_api| console::routes(console_api, api.clone()));
     self::health(health)
         .merge(api)
-        .merge(documentation::routes(document(), support, has_console))
+        .merge(documentation::routes(document, support, has_console))
         .merge(console.unwrap_or_default())
         .fallback(request_layer::not_found)
         .method_not_allowed_fallback(request_layer::method_not_allowed)

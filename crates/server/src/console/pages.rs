@@ -90,6 +90,7 @@ pub(crate) fn file(asset: &'static Asset, requested: &HeaderMap) -> Response {
 }
 
 /// A file in its compressed form.
+#[derive(Clone)]
 pub(crate) struct File {
     pub(crate) content_type: &'static str,
     pub(crate) etag: HeaderValue,
