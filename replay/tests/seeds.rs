@@ -47,12 +47,14 @@ targets! {
     decisions = "../../fuzz/fuzz_targets/decisions.rs";
     embed_request = "../../fuzz/fuzz_targets/embed_request.rs";
     embed_response = "../../fuzz/fuzz_targets/embed_response.rs";
+    gemini_live = "../../fuzz/fuzz_targets/gemini_live.rs";
     gemini_request = "../../fuzz/fuzz_targets/gemini_request.rs";
     gemini_response = "../../fuzz/fuzz_targets/gemini_response.rs";
     key = "../../fuzz/fuzz_targets/key.rs";
     messages_request = "../../fuzz/fuzz_targets/messages_request.rs";
     messages_response = "../../fuzz/fuzz_targets/messages_response.rs";
     realtime_event = "../../fuzz/fuzz_targets/realtime_event.rs";
+    realtime_upstream_event = "../../fuzz/fuzz_targets/realtime_upstream_event.rs";
     responses_event = "../../fuzz/fuzz_targets/responses_event.rs";
     responses_request = "../../fuzz/fuzz_targets/responses_request.rs";
     responses_response = "../../fuzz/fuzz_targets/responses_response.rs";

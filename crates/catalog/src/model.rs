@@ -194,6 +194,10 @@ const TRANSCRIPTION_FAMILIES: &[&str] = &["whisper", "transcribe", "parakeet", "
 
 /// Words in the names of realtime models.
 const REALTIME_FAMILIES: &[&str] = &["realtime"];
+/// Prefixes in the names of realtime models without such a word.
+const REALTIME_PREFIXES: &[&str] = &["grok-voice"];
+/// Words in the names of models with a word of [`REALTIME_FAMILIES`] that only transcribe.
+const LIVE_TRANSCRIPTION_FAMILIES: &[&str] = &["whisper", "transcribe", "voxtral"];
 
 /// Words in the names of decision models.
 const DECISION_FAMILIES: &[&str] = &["decide", "decider", "decision", "decisions", "systemone"];
@@ -259,9 +263,12 @@ impl ModelKind {
             ModelKind::Moderation
         } else if last.contains("embed") || EMBEDDING_FAMILIES.iter().any(is_family) {
             ModelKind::Embedding
-        } else if has_word(REALTIME_FAMILIES) {
+        } else if has_word(REALTIME_FAMILIES) && !has_word(LIVE_TRANSCRIPTION_FAMILIES)
+            || begins(REALTIME_PREFIXES)
+            || begins(&["gemini"]) && has_word(&["live"])
+        {
             ModelKind::Realtime
-        } else if has_word(TRANSCRIPTION_FAMILIES) {
+        } else if has_word(TRANSCRIPTION_FAMILIES) || has_word(REALTIME_FAMILIES) {
             ModelKind::Transcription
         } else if has_word(SPEECH_FAMILIES) {
             ModelKind::Speech

@@ -78,6 +78,9 @@ const ERROR_KINDS: &[(UpstreamErrorKind, &[&str])] = &[
             // Google, as the status.
             "NOT_FOUND",
             "UNAVAILABLE",
+            // OpenAI's realtime sessions.
+            "conversation_already_has_active_response",
+            "session_expired",
         ],
     ),
     (
@@ -156,6 +159,31 @@ pub(crate) fn from_object(body: &Bytes) -> UpstreamError {
 /// Like [`from_object`], but includes the upstream's message if `error_texts` allows it.
 pub(crate) fn from_object_of(error_texts: &ErrorTexts, body: &Bytes) -> UpstreamError {
     UpstreamError {
+        upstream_text: error_texts.read(body),
+        ..from_object(body)
+    }
+}
+
+/// Converts the error of an event, `{"error": {…}}`, of a connection that remains open. An error of
+/// the type `invalid_request_error` has the meaning of status 400.
+pub(crate) fn from_event(error_texts: &ErrorTexts, body: &Bytes) -> UpstreamError {
+    let report = ErrorReport::read(body);
+    let status = report.status.or(match report.kind.as_deref() {
+        Some("invalid_request_error") if report.known_kind().is_none() => Some(400),
+        _ => None,
+    });
+    let kind = match status {
+        Some(status) => of_status(status, &report).kind,
+        None => report.known_kind().unwrap_or(UpstreamErrorKind::Unavailable),
+    };
+    let retry = match kind {
+        UpstreamErrorKind::RateLimited => Retry::Safe,
+        UpstreamErrorKind::Unavailable => Retry::Unknown,
+        _ => Retry::Never,
+    };
+    UpstreamError {
+        kind,
+        retry,
         upstream_text: error_texts.read(body),
         ..from_object(body)
     }

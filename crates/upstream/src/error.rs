@@ -84,7 +84,7 @@ pub enum RejectedPart {
 }
 
 /// Error of an upstream call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamError {
     /// Meaning of the failure for the caller.
     pub kind: UpstreamErrorKind,

@@ -15,6 +15,7 @@ pub mod notify;
 pub mod page;
 pub mod payment;
 pub mod provider;
+pub mod realtime;
 pub mod report;
 pub mod research;
 pub mod search;
@@ -50,6 +51,11 @@ pub use payment::{
     PaymentError, PaymentEvent, PaymentProvider, PlanInvoice, PlanReference, PlanStatus, SavedCharge,
 };
 pub use provider::{ListedModel, Provider};
+pub use realtime::{
+    ItemKey, REALTIME_RATE, RealtimeCall, RealtimeEvent, RealtimeFinish, RealtimeInput, RealtimeItem,
+    RealtimeLink, RealtimePlace, RealtimeProvider, RealtimeRequest, RealtimeRole, RealtimeSettings,
+    RealtimeTool, RealtimeToolChoice,
+};
 pub use report::{ProviderReport, ReportCall, ReportMark, ReportMessage, ReportRole, ReportSource};
 pub use research::{
     FailedSentence, NoteDraft, NoteText, PageExcerpt, Reflection, ResearchBrief, ResearchPlan,

@@ -12,6 +12,7 @@ use crate::error::UpstreamError;
 use crate::generation::JobProvider;
 use crate::image::ImageCall;
 use crate::moderate::ModerationProvider;
+use crate::realtime::RealtimeProvider;
 use crate::report::ReportCall;
 use crate::research::ResearchProvider;
 use crate::speech::{SpeechProvider, TranscribeProvider};
@@ -84,6 +85,11 @@ pub trait Provider: Send + Sync {
 
     /// Returns the port for transcription, if supported.
     fn transcriptions(&self) -> Option<&dyn TranscribeProvider> {
+        None
+    }
+
+    /// Returns the port for realtime conversations, if supported.
+    fn realtime(&self) -> Option<&dyn RealtimeProvider> {
         None
     }
 

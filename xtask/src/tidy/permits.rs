@@ -53,7 +53,8 @@ fn makes(code: &str, at: usize, name: &str) -> Option<String> {
     if alias || after.starts_with("as ") {
         return Some(format!("gives `{name}` another name"));
     }
-    let by_path = after.starts_with("::");
+    // `_` is a pattern, never a value.
+    let by_path = after.starts_with("::") && !after.starts_with("::Hold(_)");
     let literal = name == CONTEXT
         && after.starts_with('{')
         && !before.trim_end().ends_with("->")
@@ -82,6 +83,8 @@ mod tests {
                 1,
             ),
             (dispatch, "let permit = Permit::Free(\"probe\");", 1),
+            (dispatch, "matches!(ctx.permit, Permit::Hold(_))", 0),
+            (dispatch, "let permit = Permit::Hold(id);", 1),
             (dispatch, "use tollgate_upstream::Permit::*;", 1),
             (dispatch, "use tollgate_upstream::CallContext as Frame;", 1),
             (dispatch, "type Frame = CallContext;", 1),

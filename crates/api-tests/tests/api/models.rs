@@ -85,6 +85,7 @@ tools = false
                 "/v1/realtime"
             ]),
         ),
+        ("sim/realtime", json!(["/v1/realtime"])),
         ("sim/voice", json!(["/v1/realtime"])),
     ] {
         assert_eq!(find(id)["endpoints"], endpoints, "{id}");

@@ -357,6 +357,7 @@ fn a_self_hosted_server_is_queried_with_its_key_and_its_models_are_counted() {
             "sim/decide-sampled",
             "sim/embeddings",
             "sim/image",
+            "sim/realtime",
             "sim/research",
             "sim/speech",
             "sim/transcribe",

@@ -166,7 +166,7 @@ fn result(message: &Message, calls: &[&ToolCall]) -> wire::Part {
 /// Returns the result of a tool. An object stays unchanged, unless the decoder would mistake the
 /// object for an encoded text; any other text becomes the member `result` of an object. The text of
 /// an error becomes the member `error`.
-fn response(text: &str, is_error: bool) -> Box<RawValue> {
+pub(super) fn response(text: &str, is_error: bool) -> Box<RawValue> {
     if is_error {
         return raw(&json!({ "error": text }));
     }

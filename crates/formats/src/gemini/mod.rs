@@ -15,6 +15,7 @@ mod embed;
 mod encode;
 mod head;
 mod ids;
+pub mod live;
 mod logprobs;
 mod lossless;
 mod name;

@@ -32,7 +32,7 @@ pub fn read_usage(report: &Value) -> Option<Usage> {
 }
 
 /// Returns the number of audio tokens in the list `details`, which has counts by modality.
-fn audio_of(report: &Value, details: &str) -> u64 {
+pub(super) fn audio_of(report: &Value, details: &str) -> u64 {
     let list = report.get(details).and_then(Value::as_array);
     let is_audio = |entry: &&Value| entry.get("modality").and_then(Value::as_str) == Some("AUDIO");
     let count = |entry: &Value| entry.get("tokenCount").and_then(Value::as_u64);

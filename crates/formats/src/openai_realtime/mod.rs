@@ -1,6 +1,7 @@
 //! OpenAI's Realtime protocol over WebSocket, as the server sees it: [`parse`] reads the events of
 //! a client, a [`Session`] holds the configuration, and [`ServerEvent`] writes the events of the
-//! server.
+//! server. As a client of an upstream, the gateway writes an [`UpstreamCommand`] and reads an
+//! [`UpstreamEvent`].
 //!
 //! The protocol has two dialects. Events of clients are accepted in both, independent of the
 //! connection; a [`Dialect`] selects the names of the server's events. The caller creates all ids.
@@ -13,6 +14,7 @@ mod fields;
 mod item;
 mod server;
 mod session;
+mod upstream;
 mod writer;
 
 pub use audio::{AudioFormat, MAX_AUDIO_BYTES};
@@ -29,6 +31,10 @@ pub use session::{
     DEFAULT_SERVER_VAD, Eagerness, MAX_INSTRUCTIONS_BYTES, MAX_OUTPUT_TOKENS, MAX_TOOLS, OutputModality,
     Placed, ReasoningEffort, Session, SessionLimits, SessionUpdate, Tool, ToolChoice, Transcription,
     TranscriptionDelay, Truncation, TurnDetection,
+};
+pub use upstream::{
+    AddedKind, EndedResponse, EndedStatus, OutputCall, OutputPlace, ResponseInput, SessionSettings,
+    SessionShape, UpstreamCommand, UpstreamEvent,
 };
 
 #[cfg(test)]

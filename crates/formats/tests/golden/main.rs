@@ -13,6 +13,7 @@ mod completions;
 mod decisions;
 mod embeddings;
 mod gemini;
+mod gemini_live;
 mod ir;
 mod messages;
 mod realtime;

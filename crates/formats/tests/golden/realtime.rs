@@ -2,7 +2,8 @@
 //! session of the kind that the case is named after. `parsed.txt` has the parsed events, and
 //! `session.jsonl` the session after each update, in both dialects. `server.ga.jsonl` and
 //! `server.beta.jsonl` have every event of the server, and `refusals.jsonl` invalid events with
-//! their errors.
+//! their errors. `server.upstream.txt` has the events as a client of the server reads them, and
+//! `upstream.jsonl` the commands of such a client.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -10,9 +11,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tollgate_formats::openai_realtime::{
     AudioFormat, CancelReason, ClientEvent, ContentPart, DEFAULT_SERVER_VAD, Dialect, EventError,
-    IncompleteReason, Item, ItemKind, ItemStatus, OutputModality, Part, RateLimit, Response, ResponseStatus,
-    ResponseUsage, Role, ServerEvent, Session, SessionKind, SessionLimits, SpokenPlace, TokenCounts,
-    TranscriptionUsage, WrittenItem, parse,
+    IncompleteReason, Item, ItemKind, ItemStatus, OutputModality, Part, Previous, RateLimit, Response,
+    ResponseInput, ResponseStatus, ResponseUsage, Role, ServerEvent, Session, SessionKind, SessionLimits,
+    SessionSettings, SessionShape, SpokenPlace, TokenCounts, Tool, ToolChoice, TranscriptionUsage,
+    UpstreamCommand, UpstreamEvent, WrittenItem, parse,
 };
 
 use super::{Case, cases};
@@ -20,10 +22,11 @@ use super::{Case, cases};
 #[test]
 fn openai_realtime() {
     let cases = cases("openai_realtime");
-    assert!(cases.len() >= 4, "the cases are found");
+    assert!(cases.len() >= 5, "the cases are found");
     for case in &cases {
         match &*case.name {
             "server" => check_server(case),
+            "upstream" => check_commands(case),
             "refusals" => check_refusals(case),
             "transcription" => check_client(case, SessionKind::Transcription),
             _ => check_client(case, SessionKind::Voice),
@@ -83,6 +86,114 @@ fn check_server(case: &Case) {
         });
         case.expect(kind, &written);
     }
+    check_reading(case);
+}
+
+/// Checks that a client reads the same from both dialects.
+fn check_reading(case: &Case) {
+    let mut read = String::new();
+    with_events(&mut |event| {
+        let parsed = |dialect| {
+            let text = event.write(dialect, "event_1")?;
+            Some(UpstreamEvent::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}")))
+        };
+        let (ga, beta) = (parsed(Dialect::Ga), parsed(Dialect::Beta));
+        assert_ne!(ga, Some(UpstreamEvent::Unknown));
+        // Only this dialect reports the modalities of cached tokens. The other one has other
+        // names for transcription sessions, which a client does not read.
+        if let (Some(ga), Some(beta)) = (&ga, &beta)
+            && !matches!(ga, UpstreamEvent::ResponseDone(_))
+            && *beta != UpstreamEvent::Unknown
+        {
+            assert_eq!(ga, beta);
+        }
+        for parsed in [ga, beta].into_iter().flatten() {
+            writeln!(read, "{parsed:?}").unwrap();
+        }
+    });
+    case.expect("upstream.txt", &read);
+}
+
+/// Checks that every command of a client is written and that the server's parser accepts those that
+/// have OpenAI's form.
+fn check_commands(case: &Case) {
+    let text = |text: &str| -> Arc<str> { Arc::from(text) };
+    let tools = [Tool {
+        name: text("weather"),
+        description: None,
+        parameters: Some(text(r#"{"type":"object","properties":{}}"#)),
+    }];
+    let settings = SessionSettings {
+        modality: OutputModality::Audio,
+        instructions: "Be \"kind\".\n",
+        voice: Some("marin"),
+        speed: Some(1.5),
+        tools: &tools,
+        tool_choice: &ToolChoice::Required,
+        parallel_tool_calls: Some(true),
+        temperature: None,
+    };
+    let session = |shape, settings| UpstreamCommand::UpdateSession { shape, settings };
+    let items = items();
+    let previous = Previous::After(text("item_0"));
+    let mut commands = vec![
+        session(SessionShape::Nested, None),
+        session(SessionShape::Nested, Some(settings)),
+        session(SessionShape::Flat, Some(settings)),
+        UpstreamCommand::AppendAudio { audio: &[0, 1, 254] },
+        UpstreamCommand::CommitAudio,
+    ];
+    let places = [None, Some(&Previous::Root), Some(&previous)];
+    commands.extend(
+        items
+            .iter()
+            .zip(places.into_iter().cycle())
+            .map(|(item, previous)| UpstreamCommand::CreateItem {
+                item_id: "tollgate_1",
+                item: &item.kind,
+                previous,
+            }),
+    );
+    let input: Vec<ResponseInput> = items
+        .iter()
+        .map(|item| ResponseInput::Item(item.kind.clone()))
+        .chain([ResponseInput::Reference(text("item_1"))])
+        .collect();
+    let response = |outside| UpstreamCommand::CreateResponse {
+        max_output_tokens: 4_096,
+        outside,
+    };
+    commands.extend([
+        UpstreamCommand::DeleteItem { item_id: "item_1" },
+        UpstreamCommand::TruncateItem {
+            item_id: "item_1",
+            audio_end_ms: 1_500,
+        },
+        response(None),
+        response(Some(&input)),
+        UpstreamCommand::CancelResponse { response_id: None },
+        UpstreamCommand::CancelResponse {
+            response_id: Some("resp_1"),
+        },
+    ]);
+    let mut written = String::new();
+    for command in &commands {
+        let line = command.write("tollgate_event");
+        let is_flat = matches!(
+            command,
+            UpstreamCommand::UpdateSession {
+                shape: SessionShape::Flat,
+                ..
+            }
+        );
+        if !is_flat {
+            let parsed = parse(&line, SessionKind::Voice)
+                .unwrap_or_else(|refused| panic!("{line}: {}", refused.error));
+            assert_eq!(parsed.event_id.as_deref(), Some("tollgate_event"));
+        }
+        writeln!(written, "{line}").unwrap();
+    }
+    case.expect("jsonl", &written);
 }
 
 /// Calls the function with every event of the server.

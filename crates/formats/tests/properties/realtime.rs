@@ -7,7 +7,7 @@ use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 use tollgate_formats::openai_realtime::{
     ClientEvent, Dialect, Item, ItemStatus, ServerEvent, Session, SessionKind, SessionLimits, SessionUpdate,
-    Truncation, WrittenItem, parse,
+    Truncation, UpstreamEvent, WrittenItem, parse,
 };
 
 use super::{Change, altered, change};
@@ -29,6 +29,19 @@ fn events() -> impl Strategy<Value = Value> {
 
 fn changes() -> impl Strategy<Value = Vec<(Index, Change)>> {
     prop::collection::vec((any::<Index>(), change()), 0..4)
+}
+
+/// Returns the events of servers in the golden files.
+fn server_events() -> impl Strategy<Value = Value> {
+    let texts = concat!(
+        include_str!("../golden/openai_realtime/server.ga.jsonl"),
+        include_str!("../golden/openai_realtime/server.beta.jsonl"),
+    );
+    let events: Vec<Value> = texts
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    select(events)
 }
 
 /// Reads a written session back into a new session.
@@ -118,6 +131,19 @@ proptest! {
     }
 
     #[test]
+    fn altered_events_of_servers_have_bounded_usage(event in server_events(), changes in changes()) {
+        let event = altered(event, &changes);
+        let Ok(UpstreamEvent::ResponseDone(ended)) = UpstreamEvent::parse(&event.to_string()) else {
+            return Ok(());
+        };
+        let report = &event["response"]["usage"];
+        if let Some(usage) = ended.usage {
+            prop_assert_eq!(report["input_tokens"].as_u64(), Some(usage.total_input()));
+            prop_assert_eq!(report["output_tokens"].as_u64(), Some(usage.total_output()));
+        }
+    }
+
+    #[test]
     fn any_text_is_read_without_a_panic(text in any::<String>(), event in events(), at in any::<Index>()) {
         let event = event.to_string();
         let place = event.floor_char_boundary(at.index(event.len()));
@@ -128,6 +154,7 @@ proptest! {
                 let _ = SessionUpdate::parse(text, kind, None);
             }
             let _ = SessionUpdate::kind_in(text);
+            let _ = UpstreamEvent::parse(text);
         }
     }
 

@@ -27,7 +27,7 @@ pub(super) enum ProgressEvent {
 pub(super) async fn progress_event(server: &Server, client: &str, id: &str) -> Option<ProgressEvent> {
     let path = format!("{}?clientId={}", server.path("/ws"), escape(client, ""));
     let listening = async {
-        let mut socket = server.open_socket(&path).await?;
+        let mut socket = server.open_socket(&path, LISTEN_TIMEOUT).await?;
         Ok::<_, UpstreamError>(first(&mut socket, id).await)
     };
     match tokio::time::timeout(LISTEN_TIMEOUT, listening).await {

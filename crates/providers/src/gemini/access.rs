@@ -200,7 +200,7 @@ impl Access {
         Ok(paths.entry(path.to_owned()).or_insert(endpoint).clone())
     }
 
-    fn endpoint(&self, base: &BaseUrl, path: &str) -> Result<Arc<Endpoint>, UpstreamError> {
+    pub(super) fn endpoint(&self, base: &BaseUrl, path: &str) -> Result<Arc<Endpoint>, UpstreamError> {
         let endpoint = Endpoint::new(base, path, &self.credentials);
         endpoint
             .map(Arc::new)

@@ -15,8 +15,8 @@ use tollgate_types::generate::GenerateRequest;
 use tollgate_types::{Abilities, Error, Format, RequestId};
 use tollgate_upstream::{
     CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, JobProvider, ListedModel,
-    MediaKind, Outline, Payload, Provider, ReportCall, TextAnswer, TextCall, TextProvider, TextReply,
-    UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
+    MediaKind, Outline, Payload, Provider, RealtimeProvider, ReportCall, TextAnswer, TextCall, TextProvider,
+    TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
 };
 
 use super::access::Access;
@@ -285,6 +285,13 @@ impl Provider for Gemini {
 
     fn videos(&self) -> Option<&dyn JobProvider<VideoCall>> {
         Some(self)
+    }
+
+    fn realtime(&self) -> Option<&dyn RealtimeProvider> {
+        match self.surface {
+            Surface::Gemini => Some(self),
+            Surface::Vertex { .. } => None,
+        }
     }
 
     fn reports(&self) -> Option<&dyn JobProvider<ReportCall>> {

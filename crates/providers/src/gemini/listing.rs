@@ -13,7 +13,7 @@ const LIMIT: usize = 4 << 20;
 /// Maximum number of pages of a list.
 const MAX_PAGES: usize = 20;
 /// Methods that the gateway can call. Models that report only other methods are omitted.
-const METHODS: &[&str] = &["generateContent", "embedContent"];
+const METHODS: &[&str] = &["generateContent", "embedContent", "bidiGenerateContent"];
 
 /// Requests the pages of the list, up to [`MAX_PAGES`].
 pub(super) async fn all(provider: &Gemini, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
@@ -89,6 +89,7 @@ mod tests {
     fn pages_are_read() {
         let body = r#"{"models":[
             {"name":"models/a","inputTokenLimit":1000,"supportedGenerationMethods":["generateContent"]},
+            {"name":"models/live","supportedGenerationMethods":["bidiGenerateContent"]},
             {"name":"models/b","supportedGenerationMethods":["predict"]},
             {"name":"tunedModels/c"}, {"no":"name"}],"nextPageToken":"t-1"}"#;
         let (models, next) = read(body.as_bytes()).unwrap();
@@ -96,7 +97,10 @@ mod tests {
             .iter()
             .map(|model| (&*model.name, model.context_window))
             .collect();
-        assert_eq!(shown, [("a", Some(1_000)), ("tunedModels/c", None)]);
+        assert_eq!(
+            shown,
+            [("a", Some(1_000)), ("live", None), ("tunedModels/c", None)]
+        );
         assert_eq!(next.as_deref(), Some("t-1"));
         for wrong in ["", "<html>", "{}", r#"{"models":{}}"#] {
             assert!(read(wrong.as_bytes()).is_err(), "{wrong}");

@@ -7,6 +7,7 @@ mod decisions;
 mod embeddings;
 mod images;
 mod listing;
+mod live;
 mod reports;
 mod stream;
 mod surface;

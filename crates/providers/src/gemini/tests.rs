@@ -1,5 +1,6 @@
 //! Tests of the adapter against a scripted upstream on loopback.
 
+mod live;
 mod media;
 mod reports;
 mod vertex;

@@ -220,14 +220,10 @@ impl BaseUrl {
     }
 
     fn join(&self, path: &str) -> Result<Uri, EndpointError> {
-        let query = self
-            .query
-            .as_ref()
-            .map_or(String::new(), |query| format!("?{query}"));
         Uri::builder()
             .scheme(self.scheme.clone())
             .authority(self.authority.clone())
-            .path_and_query(format!("{}{path}{query}", self.prefix))
+            .path_and_query(self.path_of(path))
             .build()
             .map_err(|_| EndpointError::new(format!("`{self}` and {path} do not form a URL")))
     }

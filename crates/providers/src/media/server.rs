@@ -233,11 +233,13 @@ impl Server {
         }
     }
 
-    /// Opens a WebSocket at a path, with the credentials.
-    pub(crate) async fn open_socket(&self, path: &str) -> Result<Socket, UpstreamError> {
+    /// Opens a WebSocket at a path, with the credentials. `timeout` limits the wait for the
+    /// response of the handshake.
+    pub(crate) async fn open_socket(&self, path: &str, timeout: Duration) -> Result<Socket, UpstreamError> {
         let variant = Variant::new(&self.root, path);
         let variant = variant.map_err(|error| UpstreamError::connect(error.to_string()))?;
-        self.http.open_socket(&self.endpoint, variant).await
+        let timeouts = Timeouts::brief(timeout);
+        self.http.open_socket(&self.endpoint, variant, timeouts).await
     }
 
     /// Downloads a path of this server, with the credentials. Follows redirects within the server.

@@ -17,9 +17,9 @@ use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Abilities, Error, Format};
 use tollgate_upstream::{
     BatchProvider, CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, JobProvider,
-    ListedModel, MediaKind, ModerationProvider, Outline, Payload, Provider, RejectedPart, ReportCall,
-    SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply, TranscribeProvider, UpstreamError,
-    VideoCall,
+    ListedModel, MediaKind, ModerationProvider, Outline, Payload, Provider, RealtimeProvider, RejectedPart,
+    ReportCall, SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply, TranscribeProvider,
+    UpstreamError, VideoCall,
 };
 
 use super::batches::BatchServer;
@@ -28,6 +28,7 @@ use super::decisions::DecisionsEndpoint;
 use super::embeddings::EmbeddingsEndpoint;
 use super::images::ImagesEndpoint;
 use super::presets::Preset;
+use super::realtime::RealtimeEndpoint;
 use super::speech::SpeechEndpoint;
 use super::transcriptions::TranscriptionsEndpoint;
 use super::videos::VideosEndpoint;
@@ -63,6 +64,7 @@ pub struct OpenAiCompatible {
     reports: Option<ReportsEndpoint>,
     pub(super) speech: Option<SpeechEndpoint>,
     pub(super) transcriptions: Option<TranscriptionsEndpoint>,
+    realtime: Option<RealtimeEndpoint>,
     pub(super) decisions: DecisionsEndpoint,
     models: Endpoint,
     pub(super) batches: Option<BatchServer>,
@@ -108,6 +110,9 @@ impl OpenAiCompatible {
         let speech = speech.map(|path| SpeechEndpoint::new(path, base, credentials));
         let transcriptions = audio.and_then(|row| row.transcriptions_path);
         let transcriptions = transcriptions.map(|path| TranscriptionsEndpoint::new(path, base, credentials));
+        // The path of a model's own endpoint would name the model twice.
+        let realtime = preset.realtime.as_ref().filter(|_| !base.names_model());
+        let realtime = realtime.map(|row| RealtimeEndpoint::new(row, base, credentials, http.clone()));
         Ok(Self {
             origin: origin_of(&id),
             id,
@@ -121,6 +126,7 @@ impl OpenAiCompatible {
             moderations: moderations.transpose()?,
             speech: speech.transpose()?,
             transcriptions: transcriptions.transpose()?,
+            realtime: realtime.transpose()?,
             decisions: DecisionsEndpoint::new(&preset.decisions, base, credentials)?,
             chat: Endpoint::new(base, preset.chat_path, credentials)?,
             models: Endpoint::new(&listed_at, "/models", credentials)?,
@@ -519,6 +525,12 @@ impl Provider for OpenAiCompatible {
         self.transcriptions
             .as_ref()
             .map(|_| self as &dyn TranscribeProvider)
+    }
+
+    fn realtime(&self) -> Option<&dyn RealtimeProvider> {
+        self.realtime
+            .as_ref()
+            .map(|endpoint| endpoint as &dyn RealtimeProvider)
     }
 
     fn batches(&self) -> Option<&dyn BatchProvider> {

@@ -11,6 +11,7 @@ mod embeddings;
 mod images;
 pub(crate) mod listing;
 pub mod presets;
+mod realtime;
 mod speech;
 mod stream;
 mod transcriptions;
@@ -19,7 +20,7 @@ mod videos;
 pub use adapter::OpenAiCompatible;
 pub use presets::{
     Audio, Auth, Completions, Decisions, Embeddings, ImageBytes, ImageSizeFields, Images, Key, LabelServer,
-    PRESETS, Preset, Questions, Videos, preset,
+    PRESETS, Preset, Questions, Realtime, Videos, preset,
 };
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 
 use tollgate_formats::decisions::Shape;
 use tollgate_formats::openai_chat::CapName;
+use tollgate_formats::openai_realtime::SessionShape;
 
 /// Authentication header of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +132,25 @@ pub struct Audio {
     pub source: &'static str,
 }
 
+/// Differences of a provider's realtime conversations from OpenAI's.
+#[derive(Clone, Copy, Debug)]
+pub struct Realtime {
+    /// Path of the WebSocket below the base URL.
+    pub path: &'static str,
+    /// Form of the session object.
+    pub session: SessionShape,
+    /// Maximum of `max_output_tokens`; `None` if unknown.
+    pub max_output_tokens: Option<u64>,
+    /// Supported fields among `parallel_tool_calls` and `temperature`.
+    pub takes: &'static [&'static str],
+    /// Whether responses outside the conversation are possible.
+    pub has_outside_responses: bool,
+    /// Whether items can be inserted before others, and removed.
+    pub has_editable_items: bool,
+    /// URL of the documentation.
+    pub source: &'static str,
+}
+
 /// A model server that has its own endpoints for label probabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelServer {
@@ -219,6 +239,8 @@ pub struct Preset {
     pub reports_source: Option<&'static str>,
     /// Speech and transcription endpoints, if any.
     pub audio: Option<Audio>,
+    /// Realtime conversations over WebSocket, if any.
+    pub realtime: Option<Realtime>,
     /// Batch API, if in OpenAI's format.
     pub batches: Option<Batches>,
     /// Decision methods of the provider's models.
@@ -268,6 +290,16 @@ const MODERATIONS: &str = "/moderations";
 const AUDIO: Audio = Audio {
     speech_path: Some("/audio/speech"),
     transcriptions_path: Some("/audio/transcriptions"),
+    source: UNSET,
+};
+/// OpenAI's realtime conversations.
+const REALTIME: Realtime = Realtime {
+    path: "/realtime",
+    session: SessionShape::Nested,
+    max_output_tokens: Some(4_096),
+    takes: &["parallel_tool_calls"],
+    has_outside_responses: true,
+    has_editable_items: true,
     source: UNSET,
 };
 /// OpenAI's legacy completions endpoint.
@@ -353,6 +385,7 @@ const DEFAULTS: Preset = Preset {
     videos: None,
     reports_source: None,
     audio: None,
+    realtime: None,
     batches: None,
     decisions: SAMPLED,
     key: Key::Optional,
@@ -423,6 +456,10 @@ pub const PRESETS: &[Preset] = &[
             source: "https://platform.openai.com/docs/api-reference/audio",
             ..AUDIO
         }),
+        realtime: Some(Realtime {
+            source: "https://platform.openai.com/docs/guides/realtime-websocket",
+            ..REALTIME
+        }),
         batches: Some(Batches {
             max_requests: 50_000,
             max_bytes: 200_000_000,
@@ -458,6 +495,10 @@ pub const PRESETS: &[Preset] = &[
             variations: None,
             source: "https://learn.microsoft.com/azure/foundry/openai/how-to/dall-e",
             ..OPENAI_IMAGES
+        }),
+        realtime: Some(Realtime {
+            source: "https://learn.microsoft.com/azure/foundry/openai/how-to/realtime-audio-websockets",
+            ..REALTIME
         }),
         decisions: Decisions {
             max_answers: 8,
@@ -693,6 +734,16 @@ pub const PRESETS: &[Preset] = &[
             size: ImageSizeFields::Ratio,
             source: "https://docs.x.ai/developers/rest-api-reference/inference/images",
             ..IMAGES
+        }),
+        realtime: Some(Realtime {
+            session: SessionShape::Flat,
+            max_output_tokens: None,
+            takes: &[],
+            // The documentation has neither `conversation: "none"` nor `previous_item_id`.
+            has_outside_responses: false,
+            has_editable_items: false,
+            source: "https://docs.x.ai/developers/rest-api-reference/inference/voice",
+            ..REALTIME
         }),
         decisions: Decisions {
             top_logprobs: 8,
@@ -1029,6 +1080,12 @@ pub const PRESETS: &[Preset] = &[
             ..VIDEOS
         }),
         audio: Some(Audio { source: "-", ..AUDIO }),
+        realtime: Some(Realtime {
+            max_output_tokens: None,
+            takes: &["parallel_tool_calls", "temperature"],
+            source: "-",
+            ..REALTIME
+        }),
         decisions: Decisions {
             questions: Some(SYSTEM_ONE),
             source: "-",

@@ -10,6 +10,7 @@ mod grammar;
 mod images;
 mod logprobs;
 mod pattern;
+mod realtime;
 mod research;
 mod schema;
 mod speech;
@@ -31,8 +32,8 @@ use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Clock, ErrorCode, Format};
 use tollgate_upstream::{
     CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, JobProvider, ListedModel, Payload,
-    Provider, ResearchProvider, SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply,
-    TranscribeProvider, UpstreamError, VideoCall,
+    Provider, RealtimeProvider, ResearchProvider, SpeechProvider, TextAnswer, TextCall, TextProvider,
+    TextReply, TranscribeProvider, UpstreamError, VideoCall,
 };
 
 use answer::Answer;
@@ -228,6 +229,10 @@ impl Provider for Simulator {
     }
 
     fn transcriptions(&self) -> Option<&dyn TranscribeProvider> {
+        Some(self)
+    }
+
+    fn realtime(&self) -> Option<&dyn RealtimeProvider> {
         Some(self)
     }
 

@@ -16,7 +16,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::time::sleep;
-use tollgate_media_tools::{Error, ProbeLimits, Program, Scratch, SpeechFormat, SpeechSpec};
+use tollgate_media_tools::speech::SAMPLE_RATE;
+use tollgate_media_tools::{Error, ProbeLimits, Program, Scratch, SpeechFormat, SpeechSpec, Tools};
 use tollgate_types::ErrorCode;
 use tollgate_upstream::{
     AudioContent, AudioFormat, CallContext, ContentStream, Segment, SpeechAnswer, SpeechCall, SpeechProvider,
@@ -74,10 +75,9 @@ impl TranscribeProvider for Simulator {
             return Err(failure::requested(ErrorCode::UpstreamError));
         }
         let heard = self.listen(&call.audio.bytes).await?;
-        let text = heard.text.unwrap_or_else(|| {
-            let seconds = heard.duration.as_secs_f64();
-            format!("[simulated transcription of {seconds:.1} s of audio]")
-        });
+        let text = heard
+            .text
+            .unwrap_or_else(|| unknown(heard.duration.as_secs_f64()));
         Ok(timed(text, heard.duration))
     }
 }
@@ -109,7 +109,7 @@ impl Simulator {
             let spoken = self.tools.speak(&text, &spec).await;
             return Ok(spoken.map_err(|error| rejected(error, "input"))?.bytes);
         }
-        let mut samples = self.samples(call, &text, &spec).await?;
+        let mut samples = samples(&self.tools, &text, &call.voice, spec.speed).await?;
         let is_wav = call.format == AudioFormat::Wav;
         let file = compute(move || {
             mark::write(&mut samples, &text);
@@ -125,36 +125,6 @@ impl Simulator {
         let note = spec.note.as_deref();
         let encoded = self.tools.encode_samples(&file, spec.format, note).await;
         encoded.map_err(fault)
-    }
-
-    /// Returns the samples of a text at 24 kHz. They are a tone if a program is missing.
-    async fn samples(
-        &self,
-        call: &SpeechCall,
-        text: &str,
-        spec: &SpeechSpec,
-    ) -> Result<Vec<i16>, UpstreamError> {
-        let raw = SpeechSpec {
-            format: SpeechFormat::Pcm,
-            note: None,
-            ..spec.clone()
-        };
-        match self.tools.speak(text, &raw).await {
-            Ok(spoken) => return Ok(wav::samples(&spoken.bytes)),
-            Err(Error::Missing(_)) => {}
-            Err(error) => return Err(rejected(error, "input")),
-        }
-        if text.chars().count() > MAX_BUZZ_CHARS {
-            let error = Error::TooLarge(format!("has more than {MAX_BUZZ_CHARS} characters"));
-            return Err(rejected(error, "input"));
-        }
-        let (text, speed, voice) = (text.to_owned(), spec.speed, voice_hash(&call.voice));
-        let samples = compute(move || buzz::samples(&text, speed, voice)).await?;
-        if samples.is_empty() {
-            let error = Error::Input("has no text that can be spoken".to_owned());
-            return Err(rejected(error, "input"));
-        }
-        Ok(samples)
     }
 
     async fn listen(&self, audio: &Bytes) -> Result<Heard, UpstreamError> {
@@ -210,6 +180,64 @@ impl Simulator {
             }
         }
     }
+}
+
+/// Returns the samples of a text at 24 kHz. They are a tone if a program is missing.
+async fn samples(tools: &Tools, text: &str, voice_name: &str, speed: f64) -> Result<Vec<i16>, UpstreamError> {
+    let spec = SpeechSpec {
+        voice: voice(voice_name),
+        speed,
+        format: SpeechFormat::Pcm,
+        note: None,
+    };
+    match tools.speak(text, &spec).await {
+        Ok(spoken) => return Ok(wav::samples(&spoken.bytes)),
+        Err(Error::Missing(_)) => {}
+        Err(error) => return Err(rejected(error, "input")),
+    }
+    if text.chars().count() > MAX_BUZZ_CHARS {
+        let error = Error::TooLarge(format!("has more than {MAX_BUZZ_CHARS} characters"));
+        return Err(rejected(error, "input"));
+    }
+    let (text, voice) = (text.to_owned(), voice_hash(voice_name));
+    let samples = compute(move || buzz::samples(&text, speed, voice)).await?;
+    if samples.is_empty() {
+        let error = Error::Input("has no text that can be spoken".to_owned());
+        return Err(rejected(error, "input"));
+    }
+    Ok(samples)
+}
+
+/// Returns a text as raw samples that contain it; none if it has no letter or digit.
+pub(super) async fn utter(
+    tools: &Tools,
+    text: String,
+    voice_name: &str,
+    speed: f64,
+) -> Result<Vec<u8>, UpstreamError> {
+    if !text.chars().any(char::is_alphanumeric) {
+        return Ok(Vec::new());
+    }
+    let mut samples = samples(tools, &text, voice_name, speed).await?;
+    compute(move || {
+        mark::write(&mut samples, &text);
+        wav::raw(&samples)
+    })
+    .await
+}
+
+/// Returns the transcript of raw samples at 24 kHz.
+pub(super) async fn transcript(raw: Bytes) -> Result<String, UpstreamError> {
+    compute(move || {
+        let samples = wav::samples(&raw);
+        text_of(&samples).unwrap_or_else(|| unknown(samples.len() as f64 / f64::from(SAMPLE_RATE)))
+    })
+    .await
+}
+
+/// Returns the transcript of a recording that does not contain its text.
+fn unknown(seconds: f64) -> String {
+    format!("[simulated transcription of {seconds:.1} s of audio]")
 }
 
 /// Runs CPU-bound work outside the async runtime.

@@ -131,7 +131,7 @@ impl Run {
 }
 
 /// Returns the error of a cut stream. Like every simulated error, it does not count towards health.
-fn broken_off(code: ErrorCode) -> UpstreamError {
+pub(super) fn broken_off(code: ErrorCode) -> UpstreamError {
     let error = failure::requested(code);
     UpstreamError {
         cause: match error.cause {

@@ -17,7 +17,9 @@ use super::converse;
 use super::counts;
 use super::embeddings;
 use super::generate_content;
+use super::live;
 use super::plan::{Chunk, Ending, Plan};
+use super::realtime;
 use super::received::{ReceivedRequest, read_body, read_head};
 use super::reply::{Content, Reply};
 use super::script::Script;
@@ -56,7 +58,21 @@ async fn serve_one(
         head.request.sequence = script.count_request();
     }
     let sequence = head.request.sequence;
-    let early = if shape_of(&head.request).is_some() || is_embeddings(&head.request) {
+    if live::is_handshake(&head.request) && script.admits(&head.request) {
+        script.record_request(head.request.clone());
+        live::serve(stream, script, &head.request).await?;
+        return Ok(false);
+    }
+    let is_conversation = realtime::is_handshake(&head.request) && script.admits(&head.request);
+    let early = if is_conversation {
+        let refusal = script.change(|state| state.realtime.refusal());
+        if refusal.is_none() {
+            script.record_request(head.request.clone());
+            realtime::serve(stream, script, &head.request).await?;
+            return Ok(false);
+        }
+        refusal
+    } else if shape_of(&head.request).is_some() || is_embeddings(&head.request) {
         script.reply_before_body()
     } else {
         None

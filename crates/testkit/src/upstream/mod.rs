@@ -3,9 +3,10 @@
 //! Gemini's `POST …/models/{model}:generateContent` (also in Vertex AI's form), Bedrock's `POST
 //! …/model/{model}/converse`, the token count endpoints of these APIs, decisions
 //! ([`DecisionFault`]), `POST …/audio/speech` and `POST …/audio/transcriptions`, and `GET
-//! …/models`, byte by byte. A test can set replies at other paths. The upstream also issues access
-//! tokens, simulates Stripe's payments, and generates images and videos in the formats of
-//! [`media`].
+//! …/models`, byte by byte. Over WebSocket, it implements `GET …/realtime` ([`RealtimeFault`]) and
+//! Gemini's Live API ([`LiveFault`]). A test can set replies at other paths. The upstream also
+//! issues access tokens, simulates Stripe's payments, and generates images and videos in the
+//! formats of [`media`].
 //!
 //! It uses raw sockets so that it can produce every fault of a real provider. It records its
 //! answers ([`Served`]), so that a test can check a ledger. It is also available as the program
@@ -29,10 +30,12 @@ mod faults;
 mod gate;
 mod generate_content;
 mod gzip;
+mod live;
 pub mod media;
 mod messages;
 mod moderations;
 mod plan;
+mod realtime;
 mod received;
 mod reply;
 mod responses;
@@ -65,7 +68,9 @@ pub use delivery::{At, Framing, How, LineEnd, Writes};
 pub use embeddings::vector;
 pub use faults::{FAULTS, Fault, Outcome, fault};
 pub use gate::Gate;
+pub use live::{LiveFault, LiveReceived};
 pub use media::{CitedSentence, FormPart, Making, MediaFault, SocketFault};
+pub use realtime::{RealtimeFault, RealtimeReceived, RealtimeWire};
 pub use received::ReceivedRequest;
 pub use reply::Reply;
 pub use served::{End, Served, Tokens};
@@ -228,6 +233,62 @@ impl FakeUpstream {
     /// Returns the number of batch files that were not deleted.
     pub fn batch_files(&self) -> usize {
         self.script.state().batches.files.len()
+    }
+
+    /// Adds a fault of Gemini's Live conversations. It occurs once.
+    pub fn push_for_live(&self, fault: LiveFault) {
+        self.script.change(|state| state.live.faults.push_back(fault));
+    }
+
+    /// Sets the length of the tone of answers in Live conversations, in milliseconds.
+    pub fn set_live_audio(&self, audio_ms: u64) {
+        self.script.change(|state| state.live.audio_ms = Some(audio_ms));
+    }
+
+    /// Returns all messages of the clients of Live conversations, in order.
+    pub fn live_messages(&self) -> Vec<LiveReceived> {
+        self.script.state().live.received.clone()
+    }
+
+    /// Returns the number of answers in Live conversations.
+    pub fn live_answers(&self) -> u64 {
+        self.script.state().live.answers
+    }
+
+    /// Returns the number of Live connections that have ended.
+    pub fn live_ended(&self) -> u64 {
+        self.script.state().live.ended
+    }
+
+    /// Sets the form of realtime conversations that begin from now on.
+    pub fn set_realtime_wire(&self, wire: RealtimeWire) {
+        self.script.change(|state| state.realtime.wire = wire);
+    }
+
+    /// Sets the length of the tone of spoken answers, in milliseconds.
+    pub fn set_realtime_audio(&self, audio_ms: u64) {
+        self.script
+            .change(|state| state.realtime.audio_ms = Some(audio_ms));
+    }
+
+    /// Adds a fault of realtime conversations. It occurs once.
+    pub fn push_for_realtime(&self, fault: RealtimeFault) {
+        self.script.change(|state| state.realtime.faults.push_back(fault));
+    }
+
+    /// Returns all events of the clients of realtime conversations, in order.
+    pub fn realtime_events(&self) -> Vec<RealtimeReceived> {
+        self.script.state().realtime.received.clone()
+    }
+
+    /// Returns the number of responses that realtime conversations have started, requested or not.
+    pub fn realtime_responses(&self) -> u64 {
+        self.script.state().realtime.responses
+    }
+
+    /// Returns the number of pongs that clients of realtime conversations have sent.
+    pub fn realtime_pongs(&self) -> u64 {
+        self.script.state().realtime.pongs
     }
 
     /// Sets the reply to requests for which no other reply is scripted.

@@ -11,8 +11,10 @@ use super::chat_request::ChatRequest;
 use super::counts;
 use super::decisions::Decisions;
 use super::directive;
+use super::live::LiveServer;
 use super::media::MediaServer;
 use super::moderations;
+use super::realtime::RealtimeServer;
 use super::received::ReceivedRequest;
 use super::reply::Reply;
 use super::served::{End, Served};
@@ -48,6 +50,8 @@ pub(super) struct State {
     pub media_server: MediaServer,
     pub decisions: Decisions,
     pub batches: Batches,
+    pub realtime: RealtimeServer,
+    pub live: LiveServer,
     pub keep_requests: bool,
     /// Whether lists of models count as requests.
     pub counts_lists: bool,
@@ -80,6 +84,8 @@ impl Script {
             media_server: MediaServer::new(),
             decisions: Decisions::default(),
             batches: Batches::default(),
+            realtime: RealtimeServer::default(),
+            live: LiveServer::default(),
             keep_requests: true,
             counts_lists: true,
             preface: "You said: ",

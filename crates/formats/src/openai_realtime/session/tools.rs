@@ -94,7 +94,7 @@ impl Tool {
     }
 
     /// Writes the members of the object.
-    pub(super) fn write(&self, object: &mut Object<'_>) {
+    pub(in super::super) fn write(&self, object: &mut Object<'_>) {
         object.text("type", "function");
         object.text("name", &self.name);
         object.optional("description", self.description.as_deref());
@@ -106,7 +106,7 @@ impl Tool {
 
 impl ToolChoice {
     /// Writes the value of `tool_choice`.
-    pub(super) fn write(&self, object: &mut Object<'_>) {
+    pub(in super::super) fn write(&self, object: &mut Object<'_>) {
         let mode = match self {
             ToolChoice::Auto => "auto",
             ToolChoice::None => "none",

@@ -2,6 +2,7 @@
 
 mod refusals;
 mod sessions;
+mod upstream;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

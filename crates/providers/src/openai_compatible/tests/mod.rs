@@ -5,6 +5,7 @@ mod audio;
 mod faults;
 mod images;
 mod presets;
+mod realtime;
 mod refusals;
 mod requests;
 mod secrets;

@@ -204,6 +204,42 @@ fn preset_images_and_videos_match_the_documentation() {
 }
 
 #[test]
+fn preset_realtime_matches_the_documentation() {
+    let page = PAGE.split("### Realtime conversations").nth(1).unwrap();
+    let page = page.split("\n### ").next().unwrap();
+    let mut found = 0;
+    for preset in PRESETS {
+        let name = preset.name;
+        let line = page
+            .lines()
+            .find(|line| line.starts_with(&format!("| `{name}` |")));
+        let Some(row) = preset.realtime else {
+            assert_eq!(line, None, "{name}");
+            continue;
+        };
+        found += 1;
+        let cells: Vec<&str> = line.unwrap().split('|').map(str::trim).collect();
+        assert!(cells[2].starts_with(&format!("`{}`", row.path)), "{name}");
+        assert_eq!(
+            cells[3] == "by the model",
+            row.max_output_tokens.is_none(),
+            "{name}"
+        );
+        assert_eq!(cells[4] == "yes", row.has_outside_responses, "{name}");
+        assert_eq!(cells[5] == "yes", row.has_editable_items, "{name}");
+        let source = row.source.trim_matches('-');
+        assert!(!row.source.is_empty() && cells[6].contains(source), "{name}");
+        for field in row.takes {
+            assert!(
+                ["parallel_tool_calls", "temperature"].contains(field),
+                "{name}: {field}"
+            );
+        }
+    }
+    assert_eq!(found, 4);
+}
+
+#[test]
 fn preset_decisions_match_the_documentation() {
     let page = PAGE.split("### Decisions").nth(1).unwrap();
     let page = page.split("\n### ").next().unwrap();
