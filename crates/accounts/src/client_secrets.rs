@@ -2,8 +2,9 @@
 //! creates them with its key, so that the key itself never leaves the server.
 //!
 //! A secret opens any number of sessions until it expires. It has the rights of the key or member
-//! that created it, and ends with it: each use reads their present state. Nothing is cached,
-//! because sessions are opened rarely.
+//! that created it, and ends with it: each use reads their present state. A secret that a member
+//! created in the console also ends with the member's session there. Nothing is cached, because
+//! sessions are opened rarely.
 
 mod origin;
 #[cfg(test)]
@@ -14,17 +15,18 @@ use std::time::Duration;
 
 use tollgate_storage::{
     AccountState, AccountStore, ClientSecret, ClientSecretCreation, ClientSecretStore, MemberRole,
-    MemberStore, Storage, StorageError, StorageErrorKind,
+    MemberStore, SessionOwner, Storage, StorageError, StorageErrorKind,
 };
 use tollgate_types::id::IdSource;
 use tollgate_types::{
-    AccountId, ClientSecretId, Clock, Credits, Error, ErrorCode, MemberId, Principal, Timestamp,
+    AccountId, ClientSecretId, Clock, Credits, Error, ErrorCode, MemberId, Principal, SessionId, Timestamp,
 };
 
 use crate::keys::{Caller, KeyError, Keys};
 use crate::secret::{
     Pepper, SecretKey, digest_prefix, generate_client_secret, is_client_secret, same_digest,
 };
+use crate::sign_in::Sessions;
 use crate::vault::Vault;
 
 /// Lifetime of a secret whose request does not specify one, in seconds.
@@ -57,6 +59,8 @@ pub struct NewClientSecret {
     pub max_seconds: Option<u32>,
     /// Origins of the pages that may use the secret; empty for any origin.
     pub allowed_origins: Vec<String>,
+    /// Session of the console in which a member creates the secret; the secret ends with it.
+    pub console_session: Option<SessionId>,
 }
 
 /// A client secret that was just created.
@@ -114,6 +118,7 @@ pub struct ClientSecrets {
     accounts: Arc<dyn AccountStore>,
     members: Arc<dyn MemberStore>,
     keys: Arc<Keys>,
+    sessions: Arc<Sessions>,
     pepper: Pepper,
     vault: Vault,
     clock: Arc<dyn Clock>,
@@ -121,10 +126,12 @@ pub struct ClientSecrets {
 }
 
 impl ClientSecrets {
-    /// Creates the service over `storage`, with the pepper of `keys`.
+    /// Creates the service over `storage`, with the pepper of `keys`. `sessions` are those of the
+    /// console.
     pub fn new(
         storage: &Storage,
         keys: Arc<Keys>,
+        sessions: Arc<Sessions>,
         pepper: Pepper,
         clock: Arc<dyn Clock>,
         ids: Arc<IdSource>,
@@ -134,6 +141,7 @@ impl ClientSecrets {
             accounts: storage.accounts.clone(),
             members: storage.members.clone(),
             keys,
+            sessions,
             vault: Vault::new(pepper.clone()),
             pepper,
             clock,
@@ -155,6 +163,7 @@ impl ClientSecrets {
             id,
             account,
             principal: caller.principal,
+            console_session: new.console_session,
             digest: self.pepper.digest(secret.reveal()),
             session: sealed.map_err(Error::internal)?,
             model: new.model,
@@ -176,8 +185,8 @@ impl ClientSecrets {
         }
     }
 
-    /// Returns the caller of a secret. `Invalid` if the secret is malformed, unknown or expired, or
-    /// if [`Self::caller_of`] finds its principal invalid.
+    /// Returns the caller of a secret. `Invalid` if the secret is malformed, unknown or expired, if
+    /// its session of the console has ended, or if [`Self::caller_of`] finds its principal invalid.
     pub async fn authenticate(&self, secret: &str) -> Result<SecretCaller, KeyError> {
         if !is_client_secret(secret) {
             return Err(KeyError::Invalid);
@@ -189,6 +198,9 @@ impl ClientSecrets {
             .filter(|found| same_digest(&found.digest, &digest));
         let stored = genuine.ok_or(KeyError::Invalid)?;
         let caller = self.caller_of(stored.account, stored.principal).await?;
+        if !self.is_session_open(&stored).await? {
+            return Err(KeyError::Invalid);
+        }
         Ok(SecretCaller {
             caller,
             id: stored.id,
@@ -208,8 +220,8 @@ impl ClientSecrets {
     /// a secret has opened repeats this check while it is open.
     ///
     /// A key is invalid if it is revoked or expired. A member is invalid if it was removed, or if
-    /// its role no longer permits use of the account; the end of its session in the console does
-    /// not matter. Both are invalid if the account is suspended or closed.
+    /// its role no longer permits use of the account; the end of its session in the console ends
+    /// no open session. Both are invalid if the account is suspended or closed.
     pub async fn caller_of(&self, account: AccountId, principal: Principal) -> Result<Caller, KeyError> {
         let caller = match principal {
             Principal::Key(key) => self.keys.caller_of(key).await?,
@@ -231,6 +243,23 @@ impl ClientSecrets {
         let active = account.filter(|account| account.state == AccountState::Active);
         let account = active.ok_or(KeyError::Invalid)?;
         Ok(Caller::of_member(Arc::new(account), id))
+    }
+
+    /// Whether a secret belongs to no session of the console, or to one that is still valid.
+    async fn is_session_open(&self, stored: &ClientSecret) -> Result<bool, KeyError> {
+        let Some(session) = stored.console_session else {
+            return Ok(true);
+        };
+        let Some(id) = stored.principal.member() else {
+            return Ok(false);
+        };
+        let members = self.members.list(stored.account).await.map_err(failed)?;
+        let member = members.iter().find(|member| member.id == id);
+        let Some(person) = member.and_then(|member| member.person) else {
+            return Ok(false);
+        };
+        let owner = SessionOwner::Person(person);
+        self.sessions.is_open(owner, session).await.map_err(failed)
     }
 
     /// Decrypts the configuration of the sessions.

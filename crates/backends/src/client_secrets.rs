@@ -1,7 +1,7 @@
 //! SQL of client secrets that SQLite and PostgreSQL share.
 
 use tollgate_storage::{ClientSecret, Result, StorageError, StorageErrorKind};
-use tollgate_types::{AccountId, ClientSecretId, Credits, KeyId, MemberId, Principal, Timestamp};
+use tollgate_types::{AccountId, ClientSecretId, Credits, KeyId, MemberId, Principal, SessionId, Timestamp};
 
 use crate::columns::columns;
 use crate::rows::{corrupt, digest_from, id_from, limit_from};
@@ -10,8 +10,8 @@ use crate::rows::{corrupt, digest_from, id_from, limit_from};
 pub(crate) const LIVE: &str =
     "SELECT count(*) AS live FROM client_secret WHERE account_id = $1 AND expires_at > $2";
 pub(crate) const INSERT: &str = "INSERT INTO client_secret (account_id, id, key_id, member_id, digest, \
-    digest_prefix, session, model, max_cost, spent, max_seconds, allowed_origins, created_at, expires_at) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+    digest_prefix, session, model, max_cost, spent, max_seconds, allowed_origins, created_at, expires_at, \
+    console_session_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 pub(crate) const FIND: &str = "SELECT * FROM client_secret WHERE digest_prefix = $1 AND expires_at > $2";
 /// The comparison subtracts, because a sum could overflow.
 pub(crate) const RESERVE: &str = "UPDATE client_secret SET spent = spent + $3 \
@@ -51,6 +51,11 @@ macro_rules! bind_secret {
             .bind($crate::client_secrets::origins_column(&secret.allowed_origins))
             .bind(secret.created_at.as_micros())
             .bind(secret.expires_at.as_micros())
+            .bind(
+                secret
+                    .console_session
+                    .map(|id| $crate::rows::id_bytes(id.as_u128())),
+            )
     }};
 }
 
@@ -108,6 +113,7 @@ columns! {
         allowed_origins: String,
         created_at: i64,
         expires_at: i64,
+        console_session_id: Option<Vec<u8>>,
     }
 }
 
@@ -117,12 +123,14 @@ impl TryFrom<ClientSecretColumns> for ClientSecret {
     fn try_from(columns: ClientSecretColumns) -> Result<ClientSecret> {
         let key = columns.key_id.as_deref().map(id_from).transpose()?;
         let member = columns.member_id.as_deref().map(id_from).transpose()?;
+        let console_session = columns.console_session_id.as_deref().map(id_from).transpose()?;
         let principal = Principal::from_columns(key.map(KeyId::from_u128), member.map(MemberId::from_u128));
         let origins = serde_json::from_str(&columns.allowed_origins);
         Ok(ClientSecret {
             id: ClientSecretId::from_u128(id_from(&columns.id)?),
             account: AccountId::from_u128(id_from(&columns.account_id)?),
             principal: principal.ok_or_else(|| corrupt("a client secret must have a principal"))?,
+            console_session: console_session.map(SessionId::from_u128),
             digest: digest_from(columns.digest)?,
             session: columns.session,
             model: columns.model,

@@ -52,6 +52,7 @@ macro_rules! migrations {
             "0045_searches",
             "0046_client_secrets",
             "0047_input_image_and_cached_audio",
+            "0048_secrets_of_sessions",
         )
     };
     ($folder:literal: $($name:literal,)*) => {

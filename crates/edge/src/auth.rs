@@ -1,6 +1,7 @@
 //! Authentication. One extractor reads every header that can contain the key, so that all endpoints
 //! accept the same headers, and then counts the request against the rate limit.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method};
 use tollgate_accounts::{Caller, ClientSecrets, KeyError, Keys, Limiter, SecretCaller};
 use tollgate_storage::{Budget, Decision, StorageError};
-use tollgate_types::{Clock, Error, ErrorCode, Retry};
+use tollgate_types::{Clock, Error, ErrorCode, Retry, SessionId};
 
 use crate::client_dialect;
 use crate::context::{RequestContext, context_of};
@@ -142,7 +143,7 @@ impl Authenticator {
     async fn admit(&self, parts: &Parts, budget: Budget) -> Result<Caller, ApiError> {
         let ctx = context_of(parts)?;
         let admitted = match parts.extensions.get::<SessionCaller>() {
-            Some(SessionCaller(caller)) => {
+            Some(SessionCaller { caller, .. }) => {
                 self.count(caller, &ctx, budget).await?;
                 caller.clone()
             }
@@ -255,6 +256,19 @@ pub struct WorkCaller(pub Caller);
 /// Caller of a read, delete, cancel or count request. The request counts against a separate budget.
 #[derive(Clone, Debug)]
 pub struct ControlCaller(pub Caller);
+
+/// Session of the console in which a request was made; `None` for requests with a key.
+#[derive(Clone, Copy, Debug)]
+pub struct ConsoleSession(pub Option<SessionId>);
+
+impl<S: Send + Sync> FromRequestParts<S> for ConsoleSession {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let caller = parts.extensions.get::<SessionCaller>();
+        Ok(Self(caller.map(|caller| caller.session)))
+    }
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for WorkCaller
 where

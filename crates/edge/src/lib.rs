@@ -30,7 +30,7 @@ pub mod sse;
 pub mod upload;
 pub mod websocket;
 
-pub use auth::{Authenticator, ControlCaller, OpeningCaller, WorkCaller};
+pub use auth::{Authenticator, ConsoleSession, ControlCaller, OpeningCaller, WorkCaller};
 pub use body::JsonBody;
 pub use client_dialect::{Action, ClientDialect};
 pub use context::RequestContext;

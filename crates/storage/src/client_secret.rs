@@ -2,7 +2,7 @@
 //! a keyed digest of a secret is stored, and its session is encrypted.
 
 use async_trait::async_trait;
-use tollgate_types::{AccountId, ClientSecretId, Credits, Principal, Timestamp};
+use tollgate_types::{AccountId, ClientSecretId, Credits, Principal, SessionId, Timestamp};
 
 use crate::Result;
 use crate::key::KeyDigest;
@@ -16,6 +16,9 @@ pub struct ClientSecret {
     pub account: AccountId,
     /// Key or member that created the secret. The secret ends with it.
     pub principal: Principal,
+    /// Session of the console in which a member created the secret; `None` for keys. The secret
+    /// opens nothing after the end of this session, which need not exist.
+    pub console_session: Option<SessionId>,
     /// Digest of the secret.
     pub digest: KeyDigest,
     /// Configuration of the sessions, encrypted for the account.

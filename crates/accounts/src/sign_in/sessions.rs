@@ -121,6 +121,15 @@ impl Sessions {
         Ok(found.is_some_and(|found| found.id == session.id && self.is_valid(&found, now)))
     }
 
+    /// Whether an owner has a session of this id that is valid. The check does not count as a
+    /// request.
+    pub(crate) async fn is_open(&self, owner: SessionOwner, id: SessionId) -> Result<bool, StorageError> {
+        let sessions = self.store.list(owner).await?;
+        let now = self.clock.now();
+        let mut found = sessions.iter().filter(|session| session.id == id);
+        Ok(found.any(|session| self.is_valid(session, now)))
+    }
+
     fn is_valid(&self, session: &Session, now: Timestamp) -> bool {
         now < session.expires_at && now < session.last_seen_at.plus(self.lifetimes.idle)
     }

@@ -108,10 +108,11 @@ const EDGES: &str = r#"
     INSERT INTO chat_turn (account_id, chat_id, ordinal, body, bytes, request_ids)
         VALUES (x'ff000000000000000000000000000000', x'01', 0, x'00ff', 4294967295, x'');
     INSERT INTO client_secret (account_id, id, key_id, member_id, digest, digest_prefix, session, model, max_cost, spent,
-        max_seconds, allowed_origins, created_at, expires_at) VALUES
-        (x'01000000000000000000000000000000', x'01', x'02', NULL, x'01ff', x'01', x'', NULL, NULL, 0, NULL, '[]', -1, 1),
+        max_seconds, allowed_origins, created_at, expires_at, console_session_id) VALUES
+        (x'01000000000000000000000000000000', x'01', x'02', NULL, x'01ff', x'01', x'', NULL, NULL, 0, NULL, '[]', -1, 1,
+        NULL),
         (x'ff000000000000000000000000000000', x'01', NULL, x'02', x'02ff', x'02', x'00ff', 'é', 9223372036854775807,
-        9223372036854775807, 4294967295, '["é"]', 0, 2);
+        9223372036854775807, 4294967295, '["é"]', 0, 2, x'02');
     INSERT INTO usage_hour (account_id, hour, model, key_id, member_id, endpoint, requests, charge, input, cache_read,
         cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, image, video, audio, characters) VALUES
         (x'ff000000000000000000000000000000', 0, 'é', x'', x'', '', 1, 9223372036854775807, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,

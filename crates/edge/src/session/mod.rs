@@ -19,7 +19,7 @@ use tollgate_accounts::{Admins, Caller, DeviceToken, SignIns, Visitor};
 use tollgate_storage::{
     Account, AccountState, AccountStore, Admin, Budget, Member, MemberStore, Person, Session, SessionOwner,
 };
-use tollgate_types::{AccountId, Clock, Error, ErrorCode, PersonId, RequestId, Timestamp};
+use tollgate_types::{AccountId, Clock, Error, ErrorCode, PersonId, RequestId, SessionId, Timestamp};
 
 use crate::auth::Authenticator;
 use crate::context::{RequestContext, context_of};
@@ -312,7 +312,12 @@ extractor!(OperatorSession, operator);
 /// Caller that a layer has authenticated by its session. The extractors of the public API accept it
 /// in place of a key.
 #[derive(Clone, Debug)]
-pub struct SessionCaller(pub Caller);
+pub struct SessionCaller {
+    /// The member, as the caller of the public API.
+    pub caller: Caller,
+    /// Session of the member.
+    pub session: SessionId,
+}
 
 /// Administrator that a layer has authenticated by its session. The extractor of the admin API
 /// accepts it in place of a token.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_types::{AccountId, ClientSecretId, Credits, KeyId, MemberId, Principal, Timestamp};
+use tollgate_types::{AccountId, ClientSecretId, Credits, KeyId, MemberId, Principal, SessionId, Timestamp};
 
 use super::Factory;
 use super::samples::{START, at, concurrently, digest, funded, kind, nanos, warm_up};
@@ -18,6 +18,7 @@ pub(super) fn secret(number: u128, account: AccountId) -> ClientSecret {
         id: ClientSecretId::from_u128(number),
         account,
         principal: Principal::Key(KeyId::from_u128(5)),
+        console_session: None,
         digest: digest(number),
         session: b"sealed".to_vec(),
         model: None,
@@ -69,13 +70,14 @@ async fn correct(storage: &Storage, account: AccountId, number: u128, held: i64,
 }
 
 /// Checks that a secret is found by the first half of its digest, with every field, until it
-/// expires. Neither key nor member need exist.
+/// expires. Neither key, member nor session need exist.
 pub async fn created_then_found(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
     let plain = secret(1, account);
     let full = ClientSecret {
         principal: Principal::Member(MemberId::from_u128(u128::MAX)),
+        console_session: Some(SessionId::from_u128(u128::MAX)),
         session: vec![0; 100_000],
         model: Some("größer/model".to_owned()),
         max_cost: Some(Credits::MAX),
