@@ -30,6 +30,7 @@ mod providers;
 pub mod receipts;
 mod reports;
 pub mod research;
+pub mod sessions;
 mod sign_ins;
 mod subscriptions;
 pub mod top_ups;
@@ -45,6 +46,7 @@ pub use operation::{Completed, Declaration, Operation, Reply};
 pub use operations::{BatchSource, ConsoleUrls, DefaultLimits, Operations, ResearchSource, ServerStatus};
 pub use permission::{MemberPermission, Permission};
 pub use prices::PriceTable;
+pub use sessions::SessionSource;
 pub use subscriptions::SubscriptionAction;
 pub use view::TransferView;
 pub use wire::CommandError;
@@ -68,6 +70,7 @@ commands! {
     providers: [ListProviders, ShowServer],
     reports: [ListTransfers, ListUsage, ShowStatement],
     research: [ListResearchJobs, ShowResearchJob, ShowResearchSources],
+    sessions: [ListRealtimeSessions, EndRealtimeSession],
     subscriptions: [
         ListPlans, ListOfferedPlans, Subscribe, OpenSubscription, ListSubscriptions, ShowSubscription, ChangeSubscription,
         ChangePlan,

@@ -15,6 +15,7 @@ use tollgate_types::{Clock, Error, Timestamp};
 
 use crate::batches::BatchView;
 use crate::research::SourcesView;
+use crate::sessions::SessionSource;
 use crate::view::providers::{ProviderView, ServerView};
 
 /// Default limits of accounts.
@@ -112,6 +113,8 @@ pub struct Operations {
     pub batches: Arc<dyn BatchSource>,
     /// Reader of research.
     pub research: Arc<dyn ResearchSource>,
+    /// Open realtime sessions of the server in this process.
+    pub sessions: Arc<dyn SessionSource>,
     /// The status of the server in this process.
     pub server: Arc<dyn ServerStatus>,
 }

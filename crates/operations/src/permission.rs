@@ -14,6 +14,8 @@ pub enum Permission {
     Keys,
     /// Set limits of accounts.
     Limits,
+    /// End open realtime sessions.
+    Sessions,
     /// Grant and withdraw credits, sell top-ups, and configure automatic top-ups.
     Grants,
     /// Refund the charges of calls.
@@ -31,11 +33,12 @@ pub enum Permission {
 }
 
 impl Permission {
-    pub const ALL: [Permission; 11] = [
+    pub const ALL: [Permission; 12] = [
         Permission::Read,
         Permission::Suspend,
         Permission::Keys,
         Permission::Limits,
+        Permission::Sessions,
         Permission::Grants,
         Permission::Refunds,
         Permission::Plans,
@@ -47,10 +50,10 @@ impl Permission {
 
     /// Returns the permissions of a role. docs/admin.md documents this table.
     pub const fn of(role: Role) -> &'static [Permission] {
-        use Permission::{Grants, Keys, Limits, Plans, Prices, Read, Refunds, Suspend};
+        use Permission::{Grants, Keys, Limits, Plans, Prices, Read, Refunds, Sessions, Suspend};
         match role {
             Role::Viewer => &[Read],
-            Role::Support => &[Read, Suspend, Keys, Limits],
+            Role::Support => &[Read, Suspend, Keys, Limits, Sessions],
             Role::Billing => &[Read, Grants, Refunds, Plans, Prices],
             Role::Owner => &Permission::ALL,
         }
@@ -63,6 +66,7 @@ impl Permission {
             Permission::Suspend => "suspend or resume accounts",
             Permission::Keys => "create, change or revoke keys",
             Permission::Limits => "change the limits of an account",
+            Permission::Sessions => "end realtime sessions",
             Permission::Grants => "grant, withdraw or sell credits or set up automatic top-ups",
             Permission::Refunds => "refund charges",
             Permission::Plans => "create or change subscriptions",

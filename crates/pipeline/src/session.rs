@@ -26,7 +26,7 @@ impl ReferencesMedia for SessionCall {}
 /// A turn or a block whose hold is not settled yet. Dropping it releases the hold without a charge.
 #[must_use = "a turn holds credits and tokens"]
 pub struct PaidTurn {
-    admission: Admission<SessionCall>,
+    pub(crate) admission: Admission<SessionCall>,
 }
 
 /// Result of a turn or a block, from which its charge follows.
@@ -126,6 +126,15 @@ impl Pipeline {
 }
 
 impl Routed {
+    /// Sets the price of a million units, if the model has none for this unit.
+    pub fn add_price(&mut self, unit: Unit, per_million: Credits) {
+        if self.model.prices.listed(unit).is_none() {
+            let mut model = (*self.model).clone();
+            model.prices = model.prices.with(unit, per_million);
+            self.model = Arc::new(model);
+        }
+    }
+
     /// Limits the output of a response if the caller sets no limit, in tokens.
     pub fn limit_output(&mut self, max_tokens: u64) {
         let mut model = (*self.model).clone();

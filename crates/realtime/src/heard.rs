@@ -61,6 +61,14 @@ impl Heard {
         self.text.push_str(text);
     }
 
+    /// Appends text to the last chunk, whose audio may follow later.
+    pub fn append(&mut self, text: &str) {
+        if self.chunks.is_empty() {
+            self.begin("");
+        }
+        self.text.push_str(text);
+    }
+
     /// Adds delivered audio to the last chunk. Without a chunk, the audio has no words.
     pub fn extend(&mut self, duration_us: u64) {
         if self.chunks.is_empty() {

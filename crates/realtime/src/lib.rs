@@ -2,14 +2,17 @@
 //!
 //! Suggested reading order: [`mod@routes`] and `socket` (the handshake), `session` (the events of a
 //! session and its responses), `cascade` (a response by a transcription, a chat and a speech
-//! model), `turns` (detection of speech), `audio` (formats of audio).
+//! model), `relay` (a response by a provider's realtime model), `turns` (detection of speech),
+//! `audio` (formats of audio).
 
 mod audio;
 mod cascade;
+mod execution;
 mod heard;
 mod meters;
 mod pacer;
 mod payment;
+mod relay;
 mod routes;
 mod secrets;
 mod session;
@@ -27,7 +30,7 @@ use tollgate_edge::websocket::Sessions;
 pub use meters::FIRST_AUDIO_SECONDS;
 pub use routes::routes;
 pub use session::memory::AudioMemory;
-pub use state::{RealtimeSettings, Shared};
+pub use state::{ChatVoice, RealtimeSettings, Shared};
 
 /// Shared state of the HTTP handlers of this crate.
 #[derive(Clone, FromRef)]

@@ -15,7 +15,7 @@ const DROPPED: &str = "tollgate_realtime_unpaid_audio_total";
 
 /// Describes the metrics, once at the start.
 pub(crate) fn describe() {
-    describe_gauge!(SESSIONS, "Open realtime sessions, by kind");
+    describe_gauge!(SESSIONS, "Open realtime sessions, by kind and execution");
     describe_counter!(RESPONSES, "Ended responses of voice sessions, by outcome");
     describe_counter!(INTERRUPTIONS, "Responses that the speaker interrupted");
     describe_counter!(
@@ -32,19 +32,20 @@ pub(crate) fn describe() {
 /// Counts a session as open until it is dropped.
 pub(crate) struct OpenSession {
     kind: &'static str,
+    way: &'static str,
 }
 
 impl OpenSession {
-    /// Counts a session of this kind.
-    pub(crate) fn new(kind: &'static str) -> Self {
-        gauge!(SESSIONS, "kind" => kind).increment(1.0);
-        Self { kind }
+    /// Counts a session of this kind, whose work is executed in this way: `cascade` or `relay`.
+    pub(crate) fn new(kind: &'static str, way: &'static str) -> Self {
+        gauge!(SESSIONS, "kind" => kind, "way" => way).increment(1.0);
+        Self { kind, way }
     }
 }
 
 impl Drop for OpenSession {
     fn drop(&mut self) {
-        gauge!(SESSIONS, "kind" => self.kind).decrement(1.0);
+        gauge!(SESSIONS, "kind" => self.kind, "way" => self.way).decrement(1.0);
     }
 }
 

@@ -4,16 +4,21 @@
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
-use tollgate_accounts::{ClientSecrets, SecretBudget};
-use tollgate_billing::Charge;
-use tollgate_edge::websocket::Turns;
-use tollgate_pipeline::{CallRequest, PaidTurn, Pipeline, Routed, SessionCall, TurnResult};
-use tollgate_types::{Credits, Error, ErrorCode, HoldId};
+use tollgate_accounts::{Caller, ClientSecrets, SecretBudget};
+use tollgate_billing::{Charge, Demand};
+use tollgate_edge::context::RequestContext;
+use tollgate_edge::websocket::{SessionRecord, Turns};
+use tollgate_pipeline::{CallRequest, PaidTurn, Pipeline, Routed, SessionCall, TurnResult, audio_usage};
+use tollgate_types::{Credits, Error, ErrorCode, HoldId, RequestId, Unit, Usage};
+use tollgate_upstream::CallContext;
+
+use crate::cascade::ENDPOINT;
 
 /// A paid turn or block that is not settled yet. Dropping it releases hold and reservation.
 pub(crate) struct Payment {
     paid: PaidTurn,
     reserved: Option<Reserved>,
+    session: Arc<SessionRecord>,
 }
 
 impl Payment {
@@ -29,7 +34,11 @@ impl Payment {
         let bound = pipeline.bound(&routed, &request).amount;
         let reserved = Reserved::take(pipeline, turns, bound).await?;
         let (paid, _) = pipeline.begin_turn(hold, routed, request).await?;
-        Ok(Self { paid, reserved })
+        Ok(Self {
+            paid,
+            reserved,
+            session: turns.record().clone(),
+        })
     }
 
     /// Returns the number of output tokens that the hold covers.
@@ -37,13 +46,51 @@ impl Payment {
         self.paid.output_cap()
     }
 
+    /// Returns the context of the upstream work that this payment covers.
+    pub(crate) fn context(&self, pipeline: &Pipeline) -> CallContext {
+        pipeline.turn_context(&self.paid)
+    }
+
     /// Settles the hold and corrects the reservation.
     pub(crate) async fn settle(self, pipeline: &Pipeline, result: TurnResult) -> Charge {
         let charge = pipeline.settle_turn(self.paid, result).await;
+        self.session.add_charge(charge.amount);
         if let Some(reserved) = self.reserved {
             reserved.settle(charge.amount).await;
         }
         charge
+    }
+}
+
+/// Returns the request for the payment of audio that a transcription model reads.
+pub(crate) fn audio_request(
+    caller: Caller,
+    session: RequestId,
+    ctx: &RequestContext,
+    routed: &Routed,
+    micros: u64,
+) -> CallRequest<SessionCall> {
+    let usage = audio_usage(&routed.model, micros);
+    CallRequest {
+        caller,
+        request: session,
+        accepted_at: ctx.accepted_at,
+        endpoint: ENDPOINT,
+        demand: Demand {
+            text_bytes: 0,
+            tokens: usage.get(Unit::InputAudio),
+            messages: 0,
+            inputs: 0,
+            media_bytes: 0,
+            images: 0,
+            max_tokens: Some(0),
+            reasoning_budget: 0,
+            n: 1,
+            caches_for_an_hour: false,
+            made: Usage::ZERO.with(Unit::Audio, usage.get(Unit::Audio)),
+        },
+        max_cost: ctx.max_cost.amount(),
+        call: SessionCall,
     }
 }
 
@@ -68,7 +115,7 @@ impl Reserved {
                 "This request can cost up to {amount} credits, which exceeds what is left of the \
                  client secret's 'max_cost'."
             );
-            return Err(Error::new(ErrorCode::InsufficientCredits, message));
+            return Err(Error::new(ErrorCode::InsufficientCredits, message).with_param("max_cost"));
         }
         Ok(Some(Self {
             secrets: secrets.clone(),

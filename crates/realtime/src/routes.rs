@@ -8,7 +8,9 @@ use axum::response::Response;
 use serde::Deserialize;
 use tollgate_edge::body::JSON_BODY;
 use tollgate_edge::context::Context;
-use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JsonBody, OpeningCaller, Query, json};
+use tollgate_edge::{
+    ApiError, ConsoleSession, ControlCaller, ErrorBody, JsonBody, OpeningCaller, Query, json,
+};
 use tollgate_formats::openai_realtime::SessionKind;
 use tollgate_types::{Error, ErrorCode};
 use utoipa::IntoParams;
@@ -16,7 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::Realtime;
-use crate::secrets::{self, CreateClientSecret, CreateSession, CreatedClientSecret};
+use crate::secrets::{self, CreateClientSecret, CreateSession, CreatedClientSecret, Creator};
 use crate::socket::{self, Requested};
 
 /// Returns the router of `/v1/realtime`.
@@ -86,9 +88,8 @@ async fn open_realtime_session(
         dialect: socket::dialect(&headers),
         secret,
     };
-    Ok(socket::open(
-        &realtime, caller, &ctx, requested, &headers, upgrade,
-    )?)
+    let opened = socket::open(&realtime, caller, &ctx, requested, &headers, upgrade);
+    Ok(opened.await?)
 }
 
 /// Creates a client secret.
@@ -104,11 +105,12 @@ async fn open_realtime_session(
 )]
 async fn create_client_secret(
     ControlCaller(caller): ControlCaller,
+    ConsoleSession(session): ConsoleSession,
     Context(ctx): Context,
     State(realtime): State<Realtime>,
     JsonBody(body): JsonBody<JSON_BODY>,
 ) -> Result<Response, ApiError> {
-    let created = secrets::create(&realtime, &ctx, caller, &body).await?;
+    let created = secrets::create(&realtime, &ctx, Creator { caller, session }, &body).await?;
     Ok(json::response(created.into()))
 }
 
@@ -123,12 +125,13 @@ async fn create_client_secret(
 )]
 async fn create_realtime_session(
     ControlCaller(caller): ControlCaller,
+    ConsoleSession(session): ConsoleSession,
     Context(ctx): Context,
     State(realtime): State<Realtime>,
     JsonBody(body): JsonBody<JSON_BODY>,
 ) -> Result<Response, ApiError> {
     let kind = SessionKind::Voice;
-    let created = secrets::create_session(&realtime, &ctx, caller, &body, kind).await?;
+    let created = secrets::create_session(&realtime, &ctx, Creator { caller, session }, &body, kind).await?;
     Ok(json::response(created.into()))
 }
 
@@ -144,12 +147,13 @@ async fn create_realtime_session(
 )]
 async fn create_transcription_session(
     ControlCaller(caller): ControlCaller,
+    ConsoleSession(session): ConsoleSession,
     Context(ctx): Context,
     State(realtime): State<Realtime>,
     JsonBody(body): JsonBody<JSON_BODY>,
 ) -> Result<Response, ApiError> {
     let kind = SessionKind::Transcription;
-    let created = secrets::create_session(&realtime, &ctx, caller, &body, kind).await?;
+    let created = secrets::create_session(&realtime, &ctx, Creator { caller, session }, &body, kind).await?;
     Ok(json::response(created.into()))
 }
 

@@ -8,9 +8,9 @@ use axum::http::HeaderMap;
 use axum::http::header::SEC_WEBSOCKET_PROTOCOL;
 use axum::response::Response;
 use tollgate_accounts::{Caller, SecretCaller};
-use tollgate_catalog::{ModelKind, VisibleModels};
+use tollgate_catalog::{ModelKind, VisibleModels, VoiceStages};
 use tollgate_edge::RequestContext;
-use tollgate_edge::websocket::{Handshake, Session as Connection};
+use tollgate_edge::websocket::{Handshake, Session as Connection, SessionLabel};
 use tollgate_formats::openai_realtime::{
     DEFAULT_SERVER_VAD, Dialect, Session, SessionKind, SessionLimits, SessionUpdate, Transcription,
 };
@@ -18,8 +18,10 @@ use tollgate_pipeline::Routed;
 use tollgate_types::{Error, ErrorCode, RealtimeSessionId};
 
 use crate::meters::OpenSession;
+use crate::relay::Relay;
 use crate::session::events::Events;
-use crate::session::{Opening, VoiceSession};
+use crate::session::{Opening, VoiceSession, Way};
+use crate::state::Shared;
 use crate::transcription::{self, TranscriptionSession};
 use crate::{Realtime, RealtimeSettings};
 
@@ -52,8 +54,9 @@ pub(crate) fn dialect(headers: &HeaderMap) -> Dialect {
     }
 }
 
-/// Opens a session. Fails before the upgrade if the model is unknown or of another kind.
-pub(crate) fn open(
+/// Opens a session. Fails before the upgrade if the model is unknown or of another kind, or if no
+/// provider of the model can be reached.
+pub(crate) async fn open(
     realtime: &Realtime,
     caller: Caller,
     ctx: &RequestContext,
@@ -64,17 +67,23 @@ pub(crate) fn open(
     let name = model_name(realtime, &caller, &requested)?;
     let routed = realtime.shared.pipeline.route(&caller, &name)?;
     let secret = requested.secret.take();
-    let opening = opening(realtime, &caller, ctx, &routed, secret.as_deref())?;
+    let session = session_of(realtime, ctx, &routed, secret.as_deref())?;
     let dialect = requested.dialect;
+    let label = SessionLabel {
+        model: routed.model.id.clone(),
+        kind: kind_of(&routed).1,
+        way: way_of(&routed, &session.settings),
+    };
     let handshake = Handshake {
         path: PATH,
         headers,
         upgrade,
         secret,
+        label: Some(label.clone()),
     };
-    realtime.sessions.open(&caller, ctx, handshake, move |session| {
-        run(session, opening, dialect)
-    })
+    let accepted = realtime.sessions.accept(&caller, ctx, handshake)?;
+    let opening = opening(realtime, &caller, ctx, &routed, session).await?;
+    Ok(accepted.upgrade(move |session| run(session, opening, dialect, label)))
 }
 
 /// Opening of a session of either kind.
@@ -83,7 +92,8 @@ enum AnyOpening {
     Transcription(Box<transcription::Opening>),
 }
 
-async fn run(session: Connection, opening: AnyOpening, dialect: Dialect) {
+async fn run(session: Connection, opening: AnyOpening, dialect: Dialect, label: SessionLabel) {
+    let _open = OpenSession::new(label.kind, label.way);
     let (inbox, outbox, turns) = session.split();
     let events = Events {
         outbox,
@@ -92,11 +102,9 @@ async fn run(session: Connection, opening: AnyOpening, dialect: Dialect) {
     };
     match opening {
         AnyOpening::Voice(opening) => {
-            let _open = OpenSession::new("voice");
             Box::pin(VoiceSession::new(*opening, events).run(inbox)).await;
         }
         AnyOpening::Transcription(opening) => {
-            let _open = OpenSession::new("transcription");
             Box::pin(TranscriptionSession::new(*opening, events).run(inbox)).await;
         }
     }
@@ -110,8 +118,7 @@ fn model_name(realtime: &Realtime, caller: &Caller, requested: &Requested<'_>) -
         .and_then(|secret| secret.model.as_deref());
     match (requested.model, named) {
         (Some(model), Some(named)) if model != named => {
-            let message = format!("The client secret opens sessions of the model '{named}' only.");
-            return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("model"));
+            return Err(secret_model(named).with_param("model"));
         }
         (Some(model), _) | (None, Some(model)) => return Ok(model.to_owned()),
         (None, None) => {}
@@ -120,38 +127,45 @@ fn model_name(realtime: &Realtime, caller: &Caller, requested: &Requested<'_>) -
         let message = "The query has no 'model'. GET /v1/models lists the models of the type 'realtime'.";
         return Err(Error::new(ErrorCode::MissingRequiredParameter, message).with_param("model"));
     }
-    if let Some(model) = &realtime.shared.settings().transcribe {
-        return Ok(model.to_string());
+    Ok(default_transcription(&realtime.shared, caller)?.to_string())
+}
+
+/// Returns the transcription model of sessions that name none.
+pub(crate) fn default_transcription(shared: &Shared, caller: &Caller) -> Result<Arc<str>, Error> {
+    if let Some(model) = &shared.settings().transcribe {
+        return Ok(model.clone());
     }
-    let snapshot = realtime.shared.pipeline.catalog.current();
+    let snapshot = shared.pipeline.catalog.current();
     let visible = VisibleModels::new(&snapshot, caller.is_test(), &caller.rights);
     let default_model = visible.default_model(ModelKind::Transcription);
     let none = || {
         let message = "The service has no transcription model.";
         Error::new(ErrorCode::ModelNotFound, message).with_param("model")
     };
-    default_model.map(|model| model.id.to_string()).ok_or_else(none)
+    default_model.map(|model| model.id.clone()).ok_or_else(none)
 }
 
-fn opening(
+/// Session before the first update of the client, with the settings of the gateway.
+struct NewSession {
+    session: Session,
+    settings: RealtimeSettings,
+}
+
+fn session_of(
     realtime: &Realtime,
-    caller: &Caller,
     ctx: &RequestContext,
     routed: &Routed,
     secret: Option<&SecretCaller>,
-) -> Result<AnyOpening, Error> {
-    let model = &routed.model;
+) -> Result<NewSession, Error> {
     let mut settings = RealtimeSettings::clone(&realtime.shared.settings());
     if let Some(seconds) = secret.and_then(|secret| secret.max_seconds) {
         let max_duration = Duration::from_secs(seconds.into());
         settings.max_duration = settings.max_duration.min(max_duration);
     }
-    let kind = match model.kind {
-        ModelKind::Transcription => SessionKind::Transcription,
-        _ => SessionKind::Voice,
-    };
+    let (kind, _) = kind_of(routed);
     let id = RealtimeSessionId::from_u128(ctx.id.as_u128()).to_string();
-    let mut session = first_session(id, kind, Some(routed), &settings);
+    let stages = stages_of(routed, &settings);
+    let mut session = first_session(id, kind, Some(routed), stages.as_deref(), &settings);
     let max_seconds = settings.max_duration.as_secs();
     let max_seconds = i64::try_from(max_seconds).unwrap_or(i64::MAX);
     session.expires_at = Some(ctx.accepted_at.as_seconds().saturating_add(max_seconds));
@@ -159,6 +173,19 @@ fn opening(
         let update = SessionUpdate::parse(&secret.session, kind, Some("session"))?;
         session = session.apply(&update, &SessionLimits::default())?;
     }
+    Ok(NewSession { session, settings })
+}
+
+/// Returns the opening of a session. Connects to a provider if it serves the responses.
+async fn opening(
+    realtime: &Realtime,
+    caller: &Caller,
+    ctx: &RequestContext,
+    routed: &Routed,
+    session: NewSession,
+) -> Result<AnyOpening, Error> {
+    let NewSession { session, settings } = session;
+    let model = &routed.model;
     if model.kind == ModelKind::Transcription {
         return Ok(AnyOpening::Transcription(Box::new(transcription::Opening {
             shared: realtime.shared.clone(),
@@ -169,19 +196,52 @@ fn opening(
             session,
         })));
     }
-    let Some(stages) = model.voice.clone().filter(|_| model.kind == ModelKind::Realtime) else {
-        return Err(unsupported(&routed.public_model));
+    let pipeline = &realtime.shared.pipeline;
+    let way = match stages_of(routed, &settings) {
+        Some(stages) => Way::Cascade(stages),
+        None if model.kind == ModelKind::Realtime => {
+            let opened = pipeline.open_realtime(routed, ctx.id).await?;
+            Way::Relay(Relay::start(pipeline.clone(), opened))
+        }
+        None => return Err(unsupported(&routed.public_model)),
     };
     Ok(AnyOpening::Voice(Box::new(Opening {
         shared: realtime.shared.clone(),
         settings,
         caller: caller.clone(),
         model: routed.public_model.clone(),
-        stages,
+        way,
         max_output_tokens: model.output_ceiling().and_then(|max| u32::try_from(max).ok()),
         request: ctx.id,
         session,
     })))
+}
+
+/// Returns the kind of a session with this model, and its name in metrics and for operators.
+fn kind_of(routed: &Routed) -> (SessionKind, &'static str) {
+    match routed.model.kind {
+        ModelKind::Transcription => (SessionKind::Transcription, "transcription"),
+        _ => (SessionKind::Voice, "voice"),
+    }
+}
+
+/// Returns how the work of a session is executed, in metrics and for operators: by models of the
+/// catalog, or by a realtime model of a provider.
+fn way_of(routed: &Routed, settings: &RealtimeSettings) -> &'static str {
+    match routed.model.kind {
+        ModelKind::Realtime if stages_of(routed, settings).is_none() => "relay",
+        _ => "cascade",
+    }
+}
+
+/// Returns the models with which the gateway executes the responses; `None` if a provider does, or
+/// if the model has no voice.
+pub(crate) fn stages_of(routed: &Routed, settings: &RealtimeSettings) -> Option<Arc<VoiceStages>> {
+    match (routed.model.kind, &settings.chat_voice) {
+        (ModelKind::Realtime, _) => routed.model.voice.clone(),
+        (ModelKind::Chat, Some(voice)) => Some(Arc::new(voice.stages(&routed.public_model))),
+        _ => None,
+    }
 }
 
 /// Returns the session before the first update. `model` is unknown in secrets without one.
@@ -189,6 +249,7 @@ pub(crate) fn first_session(
     id: String,
     kind: SessionKind,
     model: Option<&Routed>,
+    stages: Option<&VoiceStages>,
     settings: &RealtimeSettings,
 ) -> Session {
     let name = model.map(|model| model.public_model.clone());
@@ -196,7 +257,6 @@ pub(crate) fn first_session(
     if settings.detects_turns {
         session.turn_detection = Some(DEFAULT_SERVER_VAD);
     }
-    let stages = model.and_then(|model| model.model.voice.as_deref());
     session.voice = stages.map(|stages| stages.voice.as_str().into());
     let heard_by = match kind {
         SessionKind::Transcription => name,
@@ -207,6 +267,12 @@ pub(crate) fn first_session(
         ..Transcription::default()
     });
     session
+}
+
+/// Returns the error for another model than the one that the client secret names.
+pub(crate) fn secret_model(named: &str) -> Error {
+    let message = format!("The client secret opens sessions of the model '{named}' only.");
+    Error::new(ErrorCode::InvalidParameter, message)
 }
 
 /// Returns the error for a model without realtime sessions.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tollgate_catalog::VoiceStages;
 use tollgate_pipeline::Pipeline;
+use tollgate_types::Credits;
 
 use crate::meters;
 use crate::session::memory::AudioMemory;
@@ -27,6 +29,35 @@ pub struct RealtimeSettings {
     pub idle: Duration,
     /// Maximum duration of a session.
     pub max_duration: Duration,
+    /// Voice of chat models; `None` if sessions need a voice model.
+    pub chat_voice: Option<Arc<ChatVoice>>,
+}
+
+/// Models with which chat models hear and speak, and their prices.
+#[derive(Clone, Debug)]
+pub struct ChatVoice {
+    /// Transcription model that converts the caller's speech to text.
+    pub hear: String,
+    /// Speech model that speaks the answers.
+    pub speak: String,
+    /// Voice of the speech model, unless a session selects another one.
+    pub voice: String,
+    /// Price of a million tokens of heard audio, in credits.
+    pub input_audio: Credits,
+    /// Price of a million tokens of spoken audio, in credits.
+    pub output_audio: Credits,
+}
+
+impl ChatVoice {
+    /// Returns the stages of a session with this chat model.
+    pub(crate) fn stages(&self, think: &str) -> VoiceStages {
+        VoiceStages {
+            hear: self.hear.clone(),
+            think: think.to_owned(),
+            speak: self.speak.clone(),
+            voice: self.voice.clone(),
+        }
+    }
 }
 
 /// Shared state of the sessions.

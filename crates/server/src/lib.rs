@@ -33,6 +33,7 @@ pub mod router;
 pub mod secrets;
 pub mod self_test;
 pub mod serve;
+mod session_status;
 pub mod shutdown;
 pub mod telemetry;
 pub mod time;

@@ -323,6 +323,10 @@ pub fn app(
         stop.clone(),
         services.pipeline.calls.clone(),
     ));
+    let addresses = app_state.operations.server.addresses();
+    app_state
+        .session_status
+        .watch(&sessions, &app_state.clock, addresses.as_ref());
     let realtime = Realtime {
         authenticator: services.authenticator.clone(),
         sessions: sessions.clone(),

@@ -48,6 +48,7 @@ use crate::payments::{self, Sales};
 use crate::provider_status::ProviderStatus;
 use crate::research_status::ResearchStatus;
 use crate::secrets;
+use crate::session_status::SessionStatus;
 use crate::time::ClockSync;
 use crate::web_search::Servers;
 
@@ -99,6 +100,8 @@ pub struct AppState {
     pub provider_status: Arc<ProviderStatus>,
     /// Research that this process serves; empty in a process without a server.
     pub research_status: Arc<ResearchStatus>,
+    /// Open realtime sessions of this process; empty in a process without a server.
+    pub session_status: Arc<SessionStatus>,
     /// Storage and notifications of asynchronous jobs.
     pub jobs: Arc<Jobs>,
     /// Rate limiter for requests and tokens.
@@ -212,7 +215,14 @@ async fn build_app_state(
         quota: config.file.limits.keys,
     };
     let keys = Arc::new(Keys::new(keys, storage.keys.clone(), clock.clone(), ids.clone()));
-    let client_secrets = ClientSecrets::new(&storage, keys.clone(), pepper, clock.clone(), ids.clone());
+    let client_secrets = ClientSecrets::new(
+        &storage,
+        keys.clone(),
+        sign_ins.sessions.clone(),
+        pepper,
+        clock.clone(),
+        ids.clone(),
+    );
     let counting = counting.await?;
     let limiter = Arc::new(Limiter::new(
         counting.counters.clone(),
@@ -255,6 +265,7 @@ async fn build_app_state(
     let jobs = Arc::new(Jobs::new(storage.jobs.clone()));
     let provider_status = Arc::new(ProviderStatus::default());
     let research_status = Arc::new(ResearchStatus::default());
+    let session_status = Arc::new(SessionStatus::default());
     let operations = Operations {
         storage: storage.clone(),
         clock: clock.clone(),
@@ -284,6 +295,7 @@ async fn build_app_state(
         },
         batches: Arc::new(OperatorBatches(batch_records.clone())),
         research: research_status.clone(),
+        sessions: session_status.clone(),
         server: provider_status.clone(),
     };
     Ok(AppState {
@@ -308,6 +320,7 @@ async fn build_app_state(
         catalog,
         provider_status,
         research_status,
+        session_status,
         limiter,
         counting,
     })

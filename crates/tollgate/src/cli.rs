@@ -22,6 +22,7 @@ use crate::commands::models::Models;
 use crate::commands::moving::Move;
 use crate::commands::research::Research;
 use crate::commands::serve::{Serve, Worker};
+use crate::commands::sessions::Sessions;
 use crate::commands::statements::Statements;
 use crate::commands::subscriptions::{Plans, Subscriptions};
 use crate::commands::top_ups::TopUps;
@@ -44,7 +45,7 @@ variables TOLLGATE_<SECTION>__<KEY> such as TOLLGATE_SERVER__LISTEN, and from fl
 override earlier ones.
 
 Commands work with or without a running server, with these exceptions: `providers list`,
-`decisions eval` and `research eval` need a running server; `move` and, with SQLite, `migrate` need a stopped server.";
+`sessions`, `decisions eval` and `research eval` need a running server; `move` and, with SQLite, `migrate` need a stopped server.";
 
 /// A self-hosted model gateway: one API and one bill for all your AI models.
 #[derive(Debug, Parser)]
@@ -160,6 +161,13 @@ pub enum Command {
         after_help = "Examples:\n  tollgate research list\n  tollgate research eval --model sim/research --effort minimal"
     )]
     Research(Research),
+    /// Show and end open realtime sessions.
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  tollgate sessions list\n  tollgate sessions end rtsess_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a"
+    )]
+    Sessions(Sessions),
     /// List plans with their prices and allowances.
     #[command(
         subcommand,

@@ -5,6 +5,7 @@ pub mod batches;
 pub mod decisions;
 pub mod receipts;
 pub mod research;
+pub mod sessions;
 pub mod tables;
 
 use std::io::{self, ErrorKind, Write};

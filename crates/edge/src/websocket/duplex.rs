@@ -14,7 +14,7 @@ use tokio::time::{Instant, Interval, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{CLOSE_TIMEOUT, WRITE_TIMEOUT, violation};
+use super::{CLOSE_TIMEOUT, SessionRecord, WRITE_TIMEOUT, violation};
 
 /// Number of queued bytes above which [`Outbox::ready`] waits.
 const MAX_QUEUED_BYTES: usize = 2 << 20;
@@ -44,18 +44,28 @@ pub struct Outbox {
     state: Arc<State>,
 }
 
-#[derive(Default)]
 struct State {
+    record: Arc<SessionRecord>,
     queued_bytes: AtomicUsize,
     written: Notify,
     /// Set when the connection has ended, or a write has timed out.
     gone: CancellationToken,
 }
 
-pub(super) fn split(socket: WebSocket, pings: Interval, running: &TaskTracker) -> (Inbox, Outbox) {
+pub(super) fn split(
+    socket: WebSocket,
+    pings: Interval,
+    running: &TaskTracker,
+    record: Arc<SessionRecord>,
+) -> (Inbox, Outbox) {
     let (sink, stream) = socket.split();
     let (queue, queued) = mpsc::unbounded_channel();
-    let state = Arc::new(State::default());
+    let state = Arc::new(State {
+        record,
+        queued_bytes: AtomicUsize::new(0),
+        written: Notify::new(),
+        gone: CancellationToken::new(),
+    });
     running.spawn(write(sink, queued, pings, state.clone()));
     let outbox = Outbox { queue, state };
     let inbox = Inbox {
@@ -67,17 +77,22 @@ pub(super) fn split(socket: WebSocket, pings: Interval, running: &TaskTracker) -
 }
 
 impl Inbox {
-    /// Returns the next message; `None` when the session is over. Cancel-safe.
+    /// Returns the next message; `None` when the session is over, or an operator has ended it.
+    /// Cancel-safe.
     pub async fn recv(&mut self) -> Option<Utf8Bytes> {
         loop {
             let received = tokio::select! {
                 received = self.stream.next() => received,
+                () = self.outbox.state.record.ended() => return None,
                 () = self.outbox.state.gone.cancelled() => return None,
                 () = sleep_until(self.last_received_at + PONG_TIMEOUT) => return None,
             };
             self.last_received_at = Instant::now();
             match received {
-                Some(Ok(Message::Text(text))) => return Some(text),
+                Some(Ok(Message::Text(text))) => {
+                    self.outbox.state.record.note_activity();
+                    return Some(text);
+                }
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 Some(Ok(Message::Binary(_))) => {
                     self.outbox.close(Closing {
@@ -101,6 +116,7 @@ impl Inbox {
 impl Outbox {
     /// Queues a text message. A message to a client that has disconnected is dropped.
     pub fn send(&self, text: impl Into<Utf8Bytes>) {
+        self.state.record.note_activity();
         self.push(Message::Text(text.into()));
     }
 
@@ -112,18 +128,19 @@ impl Outbox {
         })));
     }
 
-    /// Waits until the client has read so much that another message can be queued, or has
-    /// disconnected.
+    /// Waits until the client has read so much that another message can be queued, or the session
+    /// is over.
     pub async fn ready(&self) {
         loop {
             let written = self.state.written.notified();
             let queued = self.state.queued_bytes.load(Ordering::Acquire);
-            if queued <= MAX_QUEUED_BYTES || self.state.gone.is_cancelled() {
+            if queued <= MAX_QUEUED_BYTES || self.state.gone.is_cancelled() || self.state.record.is_ended() {
                 return;
             }
             tokio::select! {
                 () = written => {}
                 () = self.state.gone.cancelled() => return,
+                () = self.state.record.ended() => return,
             }
         }
     }

@@ -2,10 +2,10 @@
 //! id, its key is validated again, and it counts against the account's requests per minute.
 
 mod duplex;
+mod registry;
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
@@ -21,15 +21,17 @@ use tokio_util::task::TaskTracker;
 use tollgate_accounts::{Caller, ClientSecrets, SecretCaller};
 use tollgate_storage::Budget;
 use tollgate_types::id::IdSource;
-use tollgate_types::{AccountId, Clock, Error, ErrorCode, RequestId, Retry};
+use tollgate_types::{Clock, Error, ErrorCode, RequestId, Retry};
 
 use crate::auth::{Authenticator, Target};
 use crate::client_dialect::{self, ClientDialect};
 use crate::context::RequestContext;
 use crate::max_cost::MaxCost;
+use registry::{Registry, SessionSlot};
 
 pub use axum::extract::ws::Utf8Bytes;
 pub use duplex::{Closing, Inbox, Outbox};
+pub use registry::{SessionLabel, SessionRecord};
 
 /// Close code of RFC 6455 for a session that has fulfilled its purpose.
 pub const NORMAL_CLOSURE: u16 = close_code::NORMAL;
@@ -67,7 +69,7 @@ pub struct Sessions {
     ids: Arc<IdSource>,
     stop: CancellationToken,
     running: TaskTracker,
-    open: Arc<Mutex<HashMap<AccountId, usize>>>,
+    registry: Arc<Registry>,
 }
 
 impl Sessions {
@@ -86,7 +88,7 @@ impl Sessions {
             ids,
             stop,
             running,
-            open: Arc::default(),
+            registry: Arc::default(),
         }
     }
 
@@ -102,23 +104,78 @@ impl Sessions {
     where
         F: Future<Output = ()> + Send + 'static,
     {
+        Ok(self.accept(caller, ctx, handshake)?.upgrade(handler))
+    }
+
+    /// Checks the caller's handshake and counts its session. Returns 403 for a page of another
+    /// origin, and 429 if the account has too many open sessions.
+    pub fn accept<'h>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        ctx: &RequestContext,
+        handshake: Handshake<'h>,
+    ) -> Result<AcceptedHandshake<'h>, Error> {
+        check_origin(handshake.headers, handshake.secret.as_deref())?;
+        let (secret, label) = (handshake.secret.as_deref(), handshake.label.clone());
+        let record = SessionRecord::new(ctx.id, caller, secret, label, self.clock.clone());
+        let slot = self.registry.add(record).ok_or_else(too_many)?;
+        Ok(AcceptedHandshake {
+            sessions: self.clone(),
+            handshake,
+            peer: ctx.peer,
+            max_cost: ctx.max_cost,
+            slot,
+        })
+    }
+
+    /// Returns the open sessions of all accounts, oldest first.
+    pub fn records(&self) -> Vec<Arc<SessionRecord>> {
+        self.registry.records()
+    }
+
+    /// Returns the open session of this handshake.
+    pub fn record(&self, request: RequestId) -> Option<Arc<SessionRecord>> {
+        self.registry.get(request)
+    }
+}
+
+/// A handshake that was checked and whose session is counted. Dropping it ends the count.
+pub struct AcceptedHandshake<'a> {
+    sessions: Arc<Sessions>,
+    handshake: Handshake<'a>,
+    peer: IpAddr,
+    max_cost: MaxCost,
+    slot: SessionSlot,
+}
+
+impl AcceptedHandshake<'_> {
+    /// Upgrades the connection and runs `handler` with the session.
+    pub fn upgrade<F>(self, handler: impl FnOnce(Session) -> F + Send + 'static) -> Response
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let Self {
+            sessions,
+            handshake,
+            peer,
+            max_cost,
+            slot,
+        } = self;
         let Handshake {
             path,
             headers,
             upgrade,
             secret,
+            label: _,
         } = handshake;
-        check_origin(headers, secret.as_deref())?;
-        let slot = self.take_slot(caller.account_id()).ok_or_else(too_many)?;
-        let (sessions, headers) = (self.clone(), key_headers(headers));
-        let (peer, max_cost) = (ctx.peer, ctx.max_cost);
+        let headers = key_headers(headers);
         let upgrade = upgrade
             .protocols([SUBPROTOCOL])
             .read_buffer_size(BUFFER_BYTES)
             .write_buffer_size(BUFFER_BYTES)
             .max_message_size(MAX_MESSAGE_BYTES)
             .max_frame_size(MAX_MESSAGE_BYTES);
-        Ok(upgrade.on_upgrade(move |socket| {
+        upgrade.on_upgrade(move |socket| {
             let running = sessions.running.clone();
             let mut pings = interval(PING_INTERVAL);
             pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -131,24 +188,11 @@ impl Sessions {
                     secret,
                     peer,
                     max_cost,
-                    _slot: slot,
+                    slot,
                 },
                 pings,
                 last_message_at: Instant::now(),
             }))
-        }))
-    }
-
-    fn take_slot(&self, account: AccountId) -> Option<SessionSlot> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = open.entry(account).or_default();
-        if *count >= MAX_SESSIONS {
-            return None;
-        }
-        *count += 1;
-        Some(SessionSlot {
-            account,
-            open: self.open.clone(),
         })
     }
 }
@@ -190,24 +234,6 @@ fn too_many() -> Error {
     Error::new(ErrorCode::RateLimitExceeded, message).with_retry(Retry::After(Duration::from_secs(5)))
 }
 
-/// Guard that counts a session against the limit of its account until the guard is dropped.
-struct SessionSlot {
-    account: AccountId,
-    open: Arc<Mutex<HashMap<AccountId, usize>>>,
-}
-
-impl Drop for SessionSlot {
-    fn drop(&mut self) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = open.get_mut(&self.account) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&self.account);
-            }
-        }
-    }
-}
-
 /// Handshake of a session.
 pub struct Handshake<'a> {
     /// Path of the request.
@@ -218,6 +244,8 @@ pub struct Handshake<'a> {
     pub upgrade: WebSocketUpgrade,
     /// Client secret that opens the session; pages of other origins may do so only with one.
     pub secret: Option<Box<SecretCaller>>,
+    /// Purpose of the session for operators; `None` if they do not list such sessions.
+    pub label: Option<SessionLabel>,
 }
 
 /// One open WebSocket.
@@ -238,7 +266,7 @@ pub struct Turns {
     peer: IpAddr,
     /// Cost limit of each turn.
     max_cost: MaxCost,
-    _slot: SessionSlot,
+    slot: SessionSlot,
 }
 
 /// Error of a session whose client has disconnected or reads too slowly.
@@ -315,7 +343,8 @@ impl Session {
 
     /// Splits the session into its receiving and its sending half.
     pub fn split(self) -> (Inbox, Outbox, Turns) {
-        let (inbox, outbox) = duplex::split(self.socket, self.pings, &self.turns.sessions.running);
+        let record = self.turns.slot.record.clone();
+        let (inbox, outbox) = duplex::split(self.socket, self.pings, &self.turns.sessions.running, record);
         (inbox, outbox, self.turns)
     }
 
@@ -402,6 +431,20 @@ impl Turns {
     pub fn secret(&self) -> Option<(&SecretCaller, &Arc<ClientSecrets>)> {
         let secret = self.secret.as_deref()?;
         Some((secret, &self.sessions.authenticator.client_secrets))
+    }
+
+    /// Returns the record of the session.
+    pub fn record(&self) -> &Arc<SessionRecord> {
+        &self.slot.record
+    }
+
+    /// Returns the close frame of a session that an operator has ended, after which
+    /// [`Inbox::recv`] returns `None`.
+    pub fn closing(&self) -> Option<Closing> {
+        self.slot.record.is_ended().then_some(Closing {
+            code: POLICY_VIOLATION,
+            reason: "An operator has ended the session.",
+        })
     }
 
     /// Waits until the gateway shuts down.

@@ -143,6 +143,7 @@ async fn open_response_session(
             headers: &headers,
             upgrade,
             secret: None,
+            label: None,
         },
         move |session| socket::run_session(session, inference),
     );

@@ -16,6 +16,7 @@ use crate::alerts::{AlertView, NoticeView};
 use crate::batches::BatchView;
 use crate::receipts::{LedgerAuditView, ReceiptView};
 use crate::research::{ResearchJobView, SourcesView};
+use crate::sessions::RealtimeSessionView;
 use crate::top_ups::{AutoView, PageView, TopUpView};
 use crate::webhooks::DeliveryView;
 
@@ -232,6 +233,20 @@ impl Reply for AuditView {
             .map(|account| (account, &mut self.account_name))
             .into_iter()
             .collect()
+    }
+}
+
+impl Reply for RealtimeSessionView {
+    fn account(&self) -> Option<AccountId> {
+        Some(self.account)
+    }
+
+    fn recorded(&self) -> Option<Value> {
+        whole(self)
+    }
+
+    fn names(&mut self) -> Vec<(AccountId, &mut Option<String>)> {
+        vec![(self.account, &mut self.account_name)]
     }
 }
 

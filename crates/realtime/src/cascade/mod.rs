@@ -9,20 +9,21 @@ mod speak;
 pub(crate) mod splitter;
 mod think;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 use tollgate_accounts::Caller;
 use tollgate_catalog::VoiceStages;
 use tollgate_edge::websocket::Outbox;
-use tollgate_formats::openai_realtime::{Item, ItemKind, OutputModality, Tool, ToolChoice};
+use tollgate_formats::openai_realtime::{Item, ItemKind, OutputModality};
 use tollgate_pipeline::{CallRequest, Pipeline};
 use tollgate_types::{Error, ErrorCode, KeyRights, RequestId, Timestamp, Usage};
 
 pub(crate) use hear::{Recording, Words, set_transcript, transcribe};
-pub(crate) use speak::{SPEECH_RATE, voice_of};
-pub(crate) use think::{Finish, text_of};
+pub(crate) use speak::{SAMPLES_PER_DELTA, SPEECH_RATE};
+pub(crate) use think::text_of;
 
+use crate::execution::{Consumption, ContextItem, Finish, Progress, Reporter, ResponseSettings, Stop};
 use speak::Spoken;
 use think::Thought;
 
@@ -55,131 +56,8 @@ pub(crate) struct Order {
     pub(crate) lead_ms: u64,
 }
 
-/// Item of the context of a response.
-pub(crate) struct ContextItem {
-    pub(crate) item: Item,
-    /// Recording of the item, if it has not been transcribed.
-    pub(crate) recording: Option<Recording>,
-}
-
-/// Returns the duration of the recordings that are not transcribed yet, in microseconds.
-pub(crate) fn recorded_micros(context: &[ContextItem]) -> u64 {
-    let recordings = context.iter().filter_map(|item| item.recording.as_ref());
-    recordings.map(Recording::micros).sum()
-}
-
-/// Settings of one response.
-#[derive(Clone)]
-pub(crate) struct ResponseSettings {
-    pub(crate) instructions: Arc<str>,
-    pub(crate) modality: OutputModality,
-    pub(crate) voice: Arc<str>,
-    pub(crate) speed: f64,
-    pub(crate) tools: Arc<[Tool]>,
-    pub(crate) tool_choice: ToolChoice,
-    pub(crate) parallel_tool_calls: Option<bool>,
-    pub(crate) temperature: Option<f64>,
-    /// Maximum number of output tokens that the hold covers.
-    pub(crate) max_tokens: u64,
-}
-
 /// Words of a transcription that may still run; the inner value is `None` if it failed.
 pub(crate) type EarlyWords = watch::Receiver<Option<Option<Words>>>;
-
-/// Progress of a response.
-pub(crate) enum Progress {
-    /// Words of a turn that has not ended.
-    Interim(String),
-    /// A recording was transcribed.
-    Heard { item_id: Arc<str>, words: String },
-    /// A recording could not be transcribed, which ends the response.
-    Unheard { item_id: Arc<str>, error: Error },
-    /// Nothing was said, so the response does not begin.
-    Silent,
-    /// All recordings are transcribed and the answer begins.
-    Started,
-    /// Text of a written answer.
-    Text(String),
-    /// Text of the chunk whose audio follows.
-    Chunk(String),
-    /// Audio of the running chunk, at 24 kHz.
-    Audio(Vec<i16>),
-    /// The model starts to call a function.
-    CallStarted {
-        index: u32,
-        call_id: String,
-        name: String,
-    },
-    /// Part of the arguments of a function call, as JSON text.
-    CallArguments { index: u32, delta: String },
-    /// The response has ended.
-    Ended(Finish),
-    /// A stage failed.
-    Failed(Error),
-}
-
-/// Consumption of a response so far, which also counts if the response is cancelled.
-#[derive(Clone, Default)]
-pub(crate) struct Consumption(Arc<Mutex<Consumed>>);
-
-/// Values of [`Consumption`].
-#[derive(Clone, Default)]
-pub(crate) struct Consumed {
-    /// Usage that the chat model's provider reported.
-    pub(crate) reported: Option<Usage>,
-    /// Size of the prompt in bytes.
-    pub(crate) prompt_bytes: u64,
-    /// Size of the generated text in bytes.
-    pub(crate) output_bytes: u64,
-    /// Candidate that served the chat model.
-    pub(crate) target: Option<Arc<str>>,
-}
-
-impl Consumption {
-    pub(crate) fn get(&self) -> Consumed {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Consumed)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-/// Sender of the progress of one response.
-#[derive(Clone)]
-pub(crate) struct Reporter {
-    response: u64,
-    sender: mpsc::Sender<(u64, Progress)>,
-}
-
-impl Reporter {
-    pub(crate) fn new(response: u64, sender: mpsc::Sender<(u64, Progress)>) -> Self {
-        Self { response, sender }
-    }
-
-    /// Reports that the response failed.
-    pub(crate) async fn fail(&self, error: Error) {
-        let _ = self.report(Progress::Failed(error)).await;
-    }
-
-    async fn report(&self, progress: Progress) -> Result<(), Stop> {
-        let sent = self.sender.send((self.response, progress)).await;
-        sent.map_err(|_| Stop::Reported)
-    }
-}
-
-/// Reason why a response ends early.
-enum Stop {
-    Failed(Error),
-    /// The session already knows the end, or has ended.
-    Reported,
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Stop::Failed(error)
-    }
-}
 
 /// Executes a response and reports its progress.
 pub(crate) async fn respond(order: Order, reporter: Reporter, consumption: Consumption) {
@@ -226,7 +104,7 @@ enum Heard {
 async fn hear_all(order: &Order, context: &mut [ContextItem], reporter: &Reporter) -> Result<Heard, Stop> {
     let mut heard = Heard::Nothing;
     let last = context.iter().rposition(|item| item.recording.is_some());
-    for (place, ContextItem { item, recording }) in context.iter_mut().enumerate() {
+    for (place, ContextItem { item, recording, .. }) in context.iter_mut().enumerate() {
         let is_last = Some(place) == last;
         let (Some(recording), Some(item_id)) = (recording.take(), item.id.clone()) else {
             continue;

@@ -1,24 +1,20 @@
 //! Speech of an answer: chunks are synthesized ahead, and sent at the pace of their playback.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use bytes::Bytes;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
 use tollgate_pipeline::DeliveredSpeech;
 use tollgate_types::{Error, Unit, Usage};
 use tollgate_upstream::{AudioFormat, SpeechCall};
 
-use super::{Order, Progress, Reporter, Stop, broken_stage, demand_of};
+use super::{Order, broken_stage, demand_of};
 use crate::audio::pcm;
-use crate::heard::Playback;
-use crate::pacer;
+use crate::execution::{Progress, Reporter, Stop};
+use crate::pacer::Pace;
 
 /// Samples per second of synthesized speech.
 pub(crate) const SPEECH_RATE: u32 = 24_000;
 /// Number of samples in a message to the client: 100 ms.
-const SAMPLES_PER_DELTA: usize = 2_400;
+pub(crate) const SAMPLES_PER_DELTA: usize = 2_400;
 /// Maximum number of output tokens of a chunk, for speech models that are priced by tokens.
 const MAX_SPEECH_TOKENS: u64 = 4_096;
 
@@ -57,7 +53,10 @@ async fn speak(order: &Order, text: &str) -> Result<DeliveredSpeech, Error> {
     let call = SpeechCall {
         upstream_model: routed.public_model.clone(),
         input: text.into(),
-        voice: settings.voice.clone(),
+        voice: settings
+            .voice
+            .clone()
+            .unwrap_or_else(|| order.stages.voice.as_str().into()),
         has_own_voice: false,
         instructions: None,
         format: AudioFormat::Pcm,
@@ -81,9 +80,7 @@ pub(super) async fn send(
     max_micros: u64,
 ) -> Result<bool, Stop> {
     let mut pacing = Pacing {
-        order,
-        playback: Playback::default(),
-        started: Instant::now(),
+        pace: Pace::new(order.outbox.clone(), order.lead_ms),
         left_micros: max_micros,
     };
     while let Some(Spoken { text, audio }) = spoken.recv().await {
@@ -99,14 +96,12 @@ pub(super) async fn send(
     Ok(true)
 }
 
-struct Pacing<'a> {
-    order: &'a Order,
-    playback: Playback,
-    started: Instant,
+struct Pacing {
+    pace: Pace,
     left_micros: u64,
 }
 
-impl Pacing<'_> {
+impl Pacing {
     async fn send_stream(
         &mut self,
         mut chunks: mpsc::Receiver<Result<Bytes, Error>>,
@@ -146,31 +141,11 @@ impl Pacing<'_> {
                 return Ok(false);
             }
             self.left_micros -= micros;
-            self.wait().await;
+            self.pace.ready().await;
             reporter.report(Progress::Audio(samples)).await?;
-            self.playback.deliver(self.now(), micros);
+            self.pace.deliver(micros);
         }
         rest.drain(..sent);
         Ok(true)
     }
-
-    /// Waits until the client has read enough, and until the audio would not precede its playback
-    /// too far.
-    async fn wait(&self) {
-        self.order.outbox.ready().await;
-        let played = self.playback.played_us(self.now());
-        let wait = pacer::wait(self.order.lead_ms, played, self.playback.delivered_us());
-        if wait > Duration::ZERO {
-            sleep(wait).await;
-        }
-    }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
-    }
-}
-
-/// Returns the voice of a response.
-pub(crate) fn voice_of(selected: Option<&Arc<str>>, default_voice: &str) -> Arc<str> {
-    selected.cloned().unwrap_or_else(|| default_voice.into())
 }

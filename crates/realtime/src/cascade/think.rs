@@ -18,15 +18,8 @@ use tollgate_types::{Error, ErrorCode, Format, Usage};
 use tollgate_upstream::{Payload, TextCall};
 
 use super::splitter::Splitter;
-use super::{Consumption, Order, Progress, Reporter, Stop, broken_stage, demand_of};
-
-/// Reason why an answer ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Finish {
-    Completed,
-    MaxTokens,
-    ContentFilter,
-}
+use super::{Order, broken_stage, demand_of};
+use crate::execution::{Consumption, Finish, Progress, Reporter, Stop};
 
 /// A running answer.
 pub(super) struct Thought {

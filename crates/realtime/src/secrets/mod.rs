@@ -4,5 +4,5 @@ mod read;
 mod service;
 mod wire;
 
-pub(crate) use service::{create, create_session};
+pub(crate) use service::{Creator, create, create_session};
 pub(crate) use wire::{CreateClientSecret, CreateSession, CreatedClientSecret};

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use tollgate_formats::openai_realtime::{
     ContentPart, Item, ItemKind, ItemStatus, Previous, RealtimeCode, Role,
 };
+use tollgate_pipeline::{MICROS_PER_INPUT_TOKEN, MICROS_PER_OUTPUT_TOKEN};
 use tollgate_types::{Error, ErrorCode};
 
 use super::events::Refusal;
-use crate::cascade::{ContextItem, Recording};
+use crate::cascade::Recording;
+use crate::execution::ContextItem;
 use crate::heard::Heard;
 
 /// Maximum number of items.
@@ -21,10 +23,14 @@ pub(crate) struct Entry {
     /// Item, which always has an id.
     pub(crate) item: Item,
     pub(crate) status: ItemStatus,
-    /// Recording of the item, if it has not been transcribed.
+    /// Recording of the item, if no model has read it.
     pub(crate) recording: Option<Recording>,
+    /// Duration of the recording, in microseconds, also after a model has read it.
+    pub(crate) recorded_us: u64,
     /// Words of a spoken answer with their times.
     pub(crate) heard: Option<Heard>,
+    /// Duration of a spoken answer that the listener has heard, in microseconds, if it was cut.
+    pub(crate) cut_us: Option<u64>,
 }
 
 impl Entry {
@@ -33,8 +39,26 @@ impl Entry {
             item,
             status,
             recording: None,
+            recorded_us: 0,
             heard: None,
+            cut_us: None,
         }
+    }
+
+    /// Returns the entry with a recording.
+    pub(crate) fn with_recording(self, recording: Option<Recording>) -> Self {
+        Self {
+            recorded_us: recording.as_ref().map_or(0, Recording::micros),
+            recording,
+            ..self
+        }
+    }
+
+    /// Returns the number of audio tokens that a realtime model reads for the item.
+    fn audio_tokens(&self) -> u64 {
+        let answered_us = self.heard.as_ref().map_or(0, Heard::total_us);
+        let answered_us = self.cut_us.map_or(answered_us, |cut_us| cut_us.min(answered_us));
+        self.recorded_us.div_ceil(MICROS_PER_INPUT_TOKEN) + answered_us.div_ceil(MICROS_PER_OUTPUT_TOKEN)
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -56,6 +80,7 @@ impl Entry {
             return false;
         };
         let words: Arc<str> = heard.heard_text(heard_micros).into();
+        self.cut_us = Some(heard_micros);
         if let ItemKind::Message { content, .. } = &mut self.item.kind {
             for part in content {
                 if let ContentPart::OutputAudio { transcript, .. } = part {
@@ -193,5 +218,7 @@ pub(crate) fn context_item(entry: &Entry) -> ContextItem {
     ContextItem {
         item: entry.item.clone(),
         recording: entry.recording.clone(),
+        audio_tokens: entry.audio_tokens(),
+        cut_us: entry.cut_us,
     }
 }

@@ -9,9 +9,10 @@ use tollgate_accounts::Caller;
 use tollgate_edge::context::RequestContext;
 use tollgate_formats::openai_realtime::{ContentPart, Item, ItemKind, ResponseParams, Role, TurnDetection};
 
-use super::VoiceSession;
 use super::response::RunningResponse;
-use crate::cascade::{ContextItem, EarlyWords, Progress, Recording, StageCall, transcribe};
+use super::{VoiceSession, Way};
+use crate::cascade::{EarlyWords, Recording, StageCall, transcribe};
+use crate::execution::{ContextItem, Progress};
 use crate::payment::Payment;
 use crate::turns::semantic::{finished_probability, wait_ms};
 
@@ -34,6 +35,11 @@ impl VoiceSession {
     /// Begins to transcribe the running turn. Does nothing if the turn gets no response yet, or if
     /// its hold is refused: then the end of the turn reports the refusal.
     pub(super) async fn hear_early(&mut self) {
+        let stages = match &self.opening.way {
+            Way::Cascade(stages) => stages.clone(),
+            // No model transcribes the turn, so its words are unknown.
+            Way::Relay(_) => return self.set_silence(""),
+        };
         let responds = self
             .session
             .turn_detection
@@ -54,7 +60,7 @@ impl VoiceSession {
             early.ctx.accepted_at,
         );
         let (sender, words) = watch::channel(None);
-        let (model, reports) = (self.opening.stages.hear.clone(), self.reports.clone());
+        let (model, reports) = (stages.hear.clone(), self.reports.clone());
         let task = async move {
             let heard = transcribe(&stage, &model, recording).await.ok();
             let text = heard.as_ref().map(|words| words.text.clone()).unwrap_or_default();
@@ -94,10 +100,13 @@ impl VoiceSession {
 
     /// Sets the silence that ends the turn by the words so far, for semantic detection.
     pub(super) fn note_interim(&mut self, words: &str) {
-        let is_hearing = self.early.as_ref().is_some_and(|early| early.hearing.is_some());
-        if let Some(TurnDetection::Semantic { eagerness, .. }) = self.session.turn_detection
-            && is_hearing
-        {
+        if self.early.as_ref().is_some_and(|early| early.hearing.is_some()) {
+            self.set_silence(words);
+        }
+    }
+
+    fn set_silence(&mut self, words: &str) {
+        if let Some(TurnDetection::Semantic { eagerness, .. }) = self.session.turn_detection {
             let probability = finished_probability(words);
             self.input.set_silence_ms(wait_ms(eagerness, probability));
         }
@@ -118,5 +127,7 @@ fn recorded(recording: Recording) -> ContextItem {
             },
         },
         recording: Some(recording),
+        audio_tokens: 0,
+        cut_us: None,
     }
 }

@@ -61,13 +61,18 @@ impl Events {
 
     /// Returns a new id with a prefix.
     pub(crate) fn new_id(&self, prefix: &str) -> String {
-        format!("{prefix}{:032x}", self.turns.new_id())
+        new_id(&self.turns, prefix)
     }
 
     /// Closes the session.
     pub(crate) fn close(&self, closing: Closing) {
         self.outbox.close(closing);
     }
+}
+
+/// Returns a new id with a prefix.
+pub(crate) fn new_id(turns: &Turns, prefix: &str) -> String {
+    format!("{prefix}{:032x}", turns.new_id())
 }
 
 /// Returns the content of an `error` event.

@@ -109,13 +109,7 @@ impl InputBuffer {
             let message = "'audio' must contain whole 16-bit samples.";
             return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("audio"));
         };
-        let rate = self.encoding.sample_rate();
-        let max = pcm::samples_in_ms(MAX_BUFFER_MS, rate);
-        if self.detector.is_none() && self.samples.len() + samples.len() > max {
-            let message = "The buffer has 180 s of audio. Commit or clear it.";
-            return Err(Error::new(ErrorCode::RequestTooLarge, message).with_param("audio"));
-        }
-        self.memory.check(samples.len() * 2, "audio")?;
+        self.check_size(audio.len())?;
         self.samples.extend_from_slice(&samples);
         let events = match &mut self.detector {
             Some(detector) => {
@@ -130,10 +124,22 @@ impl InputBuffer {
             .is_some_and(|detector| !detector.vad.is_speaking())
             && events.is_empty()
         {
-            self.retain(pcm::samples_in_ms(RETAINED_MS, rate));
+            self.retain(pcm::samples_in_ms(RETAINED_MS, self.encoding.sample_rate()));
         }
         self.measure();
         Ok(events)
+    }
+
+    /// Refuses audio of this size if it exceeds 180 s of uncommitted audio, or if the process has
+    /// no memory for it.
+    pub(crate) fn check_size(&self, bytes: usize) -> Result<(), Error> {
+        let samples = bytes / self.encoding.bytes_per_sample();
+        let max = pcm::samples_in_ms(MAX_BUFFER_MS, self.encoding.sample_rate());
+        if self.detector.is_none() && self.samples.len() + samples > max {
+            let message = "The buffer has 180 s of audio. Commit or clear it.";
+            return Err(Error::new(ErrorCode::RequestTooLarge, message).with_param("audio"));
+        }
+        self.memory.check(samples * 2, "audio")
     }
 
     /// Returns the duration of audio with this size, in microseconds. The durations of successive

@@ -6,12 +6,14 @@ mod early;
 pub(crate) mod events;
 pub(crate) mod faults;
 pub(crate) mod input;
+mod input_words;
 pub(crate) mod memory;
 mod receive;
 mod respond;
 mod response;
 mod speech;
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,19 +22,23 @@ use tokio::time::{Instant, sleep_until};
 use tollgate_accounts::Caller;
 use tollgate_catalog::VoiceStages;
 use tollgate_edge::websocket::{
-    Closing, GOING_AWAY, Inbox, NORMAL_CLOSURE, Outbox, SERVICE_RESTART, Turns, Utf8Bytes,
+    Closing, GOING_AWAY, INTERNAL_ERROR, Inbox, NORMAL_CLOSURE, Outbox, SERVICE_RESTART, Turns, Utf8Bytes,
 };
 use tollgate_formats::openai_realtime::{CancelReason, RealtimeCode, ServerEvent, Session};
+use tollgate_pipeline::realtime_error;
 use tollgate_types::RequestId;
+use tollgate_upstream::UpstreamError;
 
 use crate::RealtimeSettings;
-use crate::cascade::Progress;
+use crate::execution::Progress;
+use crate::relay::Relay;
 use crate::state::Shared;
 use conversation::Conversation;
 use early::{EarlyTurn, Hearing};
 use events::{Events, Refusal};
 use faults::Faults;
 use input::InputBuffer;
+pub(crate) use input_words::Transcribed;
 use memory::SessionMemory;
 use response::{LastSpoken, RunningResponse};
 
@@ -41,6 +47,14 @@ const PROGRESS_AHEAD: usize = 16;
 /// Time for the running responses of a session that has reached its maximum duration.
 const LAST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Execution of the responses of a session.
+pub(crate) enum Way {
+    /// By a model for each stage.
+    Cascade(Arc<VoiceStages>),
+    /// By the provider of this connection.
+    Relay(Relay),
+}
+
 /// Parameters of a new session.
 pub(crate) struct Opening {
     pub(crate) shared: Arc<Shared>,
@@ -48,7 +62,8 @@ pub(crate) struct Opening {
     pub(crate) caller: Caller,
     /// Model name as in the request.
     pub(crate) model: Arc<str>,
-    pub(crate) stages: Arc<VoiceStages>,
+    /// Execution of the responses.
+    pub(crate) way: Way,
     /// Maximum output of the model, in tokens.
     pub(crate) max_output_tokens: Option<u32>,
     /// Request of the handshake.
@@ -92,7 +107,7 @@ impl VoiceSession {
         let mut input = InputBuffer::new(SessionMemory::new(opening.shared.audio_memory.clone()));
         input.configure(session.input_format, session.turn_detection);
         let now = Instant::now();
-        Self {
+        let mut voice = Self {
             conversation_id: events.new_id("conv_").into(),
             opening,
             events,
@@ -113,7 +128,9 @@ impl VoiceSession {
             last_activity: now,
             faults: Faults::default(),
             closing: None,
-        }
+        };
+        voice.select_first_transcription();
+        voice
     }
 
     /// Runs the session until it ends, and settles its responses.
@@ -131,9 +148,13 @@ impl VoiceSession {
             tokio::select! {
                 message = received(&mut inbox, &self.events.outbox) => match message {
                     Some(message) => self.receive(&message).await,
-                    None => break,
+                    None => {
+                        self.closing = turns.closing();
+                        break;
+                    }
                 },
                 Some((number, progress)) = self.progress.recv() => self.advance(number, progress).await,
+                error = lost(&mut self.opening.way) => self.lose(error).await,
                 () = sleep_until(self.last_activity + self.opening.settings.idle), if !is_busy => {
                     self.closing = Some(idle());
                 }
@@ -172,6 +193,20 @@ impl VoiceSession {
         );
     }
 
+    /// Ends the responses and the session, because the connection to the provider is lost.
+    async fn lose(&mut self, error: UpstreamError) {
+        while let Ok((number, progress)) = self.progress.try_recv() {
+            self.advance(number, progress).await;
+        }
+        self.fail_all(&error).await;
+        let refusal = Refusal::Common(realtime_error(&error));
+        self.events.error(&refusal, None, Some(self.opening.request));
+        self.closing = Some(Closing {
+            code: INTERNAL_ERROR,
+            reason: "The connection to the model is lost: connect again.",
+        });
+    }
+
     /// Returns the microseconds since the session was opened.
     fn now_us(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
@@ -195,6 +230,14 @@ impl VoiceSession {
 pub(crate) async fn received(inbox: &mut Inbox, outbox: &Outbox) -> Option<Utf8Bytes> {
     outbox.ready().await;
     inbox.recv().await
+}
+
+/// Waits until the connection to the provider is lost, if the session has one.
+async fn lost(way: &mut Way) -> UpstreamError {
+    match way {
+        Way::Cascade(_) => pending().await,
+        Way::Relay(relay) => relay.lost().await,
+    }
 }
 
 /// Waits for the shutdown of the gateway, and then for the end of the drain time.

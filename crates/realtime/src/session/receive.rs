@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use tollgate_edge::websocket::{Closing, POLICY_VIOLATION};
 use tollgate_formats::openai_realtime::{
     AudioFormat, CancelReason, ClientEvent, ContentPart, Item, ItemKind, ItemStatus, ParsedEvent, Previous,
-    RealtimeCode, ServerEvent, SessionKind, SessionLimits, SessionUpdate, Transcription, WrittenItem, parse,
+    RealtimeCode, ServerEvent, SessionKind, SessionLimits, SessionUpdate, WrittenItem, parse,
 };
 use tollgate_types::{Error, ErrorCode};
 
@@ -80,7 +80,7 @@ impl VoiceSession {
     /// Applies an update as a whole, or refuses it.
     async fn update(&mut self, mut update: SessionUpdate) -> Result<(), Refusal> {
         if let Some(requested) = &mut update.transcription {
-            self.own_transcription(requested);
+            self.select_transcription(requested)?;
         }
         let updated = self.session.apply(&update, &self.limits()).map_err(Error::from)?;
         let found = self.input.configure(updated.input_format, updated.turn_detection);
@@ -102,12 +102,6 @@ impl VoiceSession {
             is_voice_fixed: self.has_delivered_audio,
             max_output_tokens: self.opening.max_output_tokens,
         }
-    }
-
-    /// Replaces the requested transcription model: the voice model has its own, which is always on.
-    fn own_transcription(&self, requested: &mut Option<Transcription>) {
-        let requested = requested.get_or_insert_default();
-        requested.model = Some(self.opening.stages.hear.as_str().into());
     }
 
     async fn append(&mut self, audio: &[u8]) -> Result<(), Refusal> {
@@ -173,10 +167,7 @@ impl VoiceSession {
                 }],
             },
         };
-        let entry = Entry {
-            recording,
-            ..Entry::new(item, ItemStatus::Completed)
-        };
+        let entry = Entry::new(item, ItemStatus::Completed).with_recording(recording);
         self.conversation.check_size(&entry)?;
         let previous = self.conversation.last_id();
         self.events.send(&ServerEvent::AudioCommitted {
@@ -184,6 +175,9 @@ impl VoiceSession {
             previous_item_id: previous.as_deref(),
         });
         self.announce(&entry, previous.as_deref());
+        if let Some(recording) = &entry.recording {
+            self.transcribe_input(&item_id, recording);
+        }
         self.conversation.append(entry);
         Ok(())
     }
@@ -229,10 +223,7 @@ impl VoiceSession {
                 }
             }
         }
-        Ok(Entry {
-            recording,
-            ..Entry::new(item, ItemStatus::Completed)
-        })
+        Ok(Entry::new(item, ItemStatus::Completed).with_recording(recording))
     }
 
     /// Returns the recording in a part without a transcript, and drops its bytes.

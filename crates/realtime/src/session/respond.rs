@@ -8,27 +8,30 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
+use tollgate_catalog::ModelKind;
 use tollgate_edge::context::RequestContext;
 use tollgate_edge::websocket::{Closing, POLICY_VIOLATION};
 use tollgate_formats::openai_realtime::{
-    CancelReason, Conversation as Target, IncompleteReason, InputItem, ItemKind, OutputModality, RateLimit,
-    RealtimeCode, ResponseParams, ResponseStatus, ServerEvent, TranscriptionUsage,
+    CancelReason, Conversation as Target, IncompleteReason, InputItem, ItemKind, MAX_OUTPUT_TOKENS,
+    OutputModality, RateLimit, RealtimeCode, ResponseParams, ResponseStatus, ServerEvent, TranscriptionUsage,
 };
-use tollgate_pipeline::{CallRequest, MICROS_PER_INPUT_TOKEN, SessionCall, TurnResult};
+use tollgate_pipeline::{CallRequest, MICROS_PER_INPUT_TOKEN, SessionCall, TurnResult, realtime_error};
 use tollgate_storage::Budget;
 use tollgate_types::usage::Outcome;
-use tollgate_types::{Error, ErrorCode, Usage};
+use tollgate_types::{Error, ErrorCode, Unit, Usage};
+use tollgate_upstream::UpstreamError;
 
-use super::VoiceSession;
 use super::conversation::context_item;
 use super::events::{Refusal, event_error};
-use super::response::{ResponseOptions, RunningResponse};
-use crate::cascade::{
-    Consumption, ContextItem, DEFAULT_OUTPUT_TOKENS, ENDPOINT, EarlyWords, Finish, Order, Progress, Reporter,
-    ResponseSettings, recorded_micros, respond, set_transcript, text_of, voice_of,
+use super::response::{Execution, ResponseOptions, RunningResponse};
+use super::{VoiceSession, Way};
+use crate::cascade::{DEFAULT_OUTPUT_TOKENS, ENDPOINT, EarlyWords, Order, respond, set_transcript, text_of};
+use crate::execution::{
+    Consumption, ContextItem, Finish, Progress, Reporter, ResponseSettings, recorded_micros,
 };
 use crate::meters;
 use crate::payment::Payment;
+use crate::relay::RelayOrder;
 
 /// Maximum number of running responses outside the conversation.
 const MAX_OUTSIDE: usize = 4;
@@ -90,6 +93,7 @@ impl VoiceSession {
         params
             .check(&self.limits(), self.session.voice.as_ref())
             .map_err(Error::from)?;
+        self.check_outside(&params)?;
         let context = self.context_of(&params)?;
         let options = self.options_of(&params, is_in_conversation);
         let settings = self.settings_of(&params, &options);
@@ -148,6 +152,24 @@ impl VoiceSession {
         Err(Refusal::Realtime(RealtimeCode::ActiveResponse, message, None))
     }
 
+    /// Refuses a response outside the conversation if the model cannot create it.
+    fn check_outside(&self, params: &ResponseParams) -> Result<(), Error> {
+        let has_outside_responses = match &self.opening.way {
+            Way::Cascade(_) => true,
+            Way::Relay(relay) => relay.has_outside_responses(),
+        };
+        let param = match (params.conversation, &params.input) {
+            (Target::None, _) => "response.conversation",
+            (Target::Auto, Some(_)) => "response.input",
+            (Target::Auto, None) => return Ok(()),
+        };
+        if has_outside_responses {
+            return Ok(());
+        }
+        let message = "The model responds only in the conversation, with all its items.";
+        Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param(param))
+    }
+
     /// Ends the session if its key is no longer valid.
     fn note_key(&mut self, error: Error) -> Error {
         if error.code == ErrorCode::InvalidApiKey {
@@ -190,6 +212,7 @@ impl VoiceSession {
             voice: params.voice().or(session.voice.as_ref()).cloned(),
             max_output_tokens: params.max_output_tokens().unwrap_or(session.max_output_tokens),
             metadata: params.metadata.clone(),
+            has_own_input: params.input.is_some(),
         }
     }
 
@@ -199,7 +222,7 @@ impl VoiceSession {
         ResponseSettings {
             instructions: instructions.clone(),
             modality: options.modality,
-            voice: voice_of(options.voice.as_ref(), &self.opening.stages.voice),
+            voice: options.voice.clone(),
             speed: session.speed,
             tools: params.tools.clone().unwrap_or_else(|| session.tools.clone()),
             tool_choice: params
@@ -225,14 +248,19 @@ impl VoiceSession {
         let texts = texts_of(context, settings);
         pipeline.check_texts(ctx.id, &texts).await?;
         let mut routed = pipeline.route(caller, &self.opening.model)?;
-        let factor = output_factor(settings.modality);
-        let max_tokens = max_output_tokens.map_or(DEFAULT_OUTPUT_TOKENS, u64::from);
+        let voice = self.opening.settings.chat_voice.as_deref();
+        if let Some(voice) = voice.filter(|_| routed.model.kind == ModelKind::Chat) {
+            routed.add_price(Unit::InputAudio, voice.input_audio);
+            routed.add_price(Unit::OutputAudio, voice.output_audio);
+        }
+        let factor = self.output_factor(settings.modality);
+        let max_tokens = max_output_tokens.map_or(self.default_output_tokens(), u64::from);
         routed.limit_output(max_tokens.saturating_mul(factor));
-        let micros = recorded_micros(context);
         let demand = Demand {
             text_bytes: texts.iter().map(String::len).sum::<usize>() as u64,
-            // The words of the recordings become a part of the prompt.
-            tokens: micros.div_ceil(MICROS_PER_INPUT_TOKEN).saturating_mul(2),
+            // In a cascade, the words of the recordings become a part of the prompt. A provider may
+            // count more tokens than the duration suggests.
+            tokens: self.read_audio_tokens(context).saturating_mul(2),
             messages: context.len() as u64 + 1,
             inputs: 1,
             media_bytes: 0,
@@ -255,6 +283,35 @@ impl VoiceSession {
         Payment::take(pipeline, &self.events.turns, None, routed, request).await
     }
 
+    /// Returns the number of output tokens that a token of the response's limit can become: the
+    /// limit of a cascade counts the tokens of its text.
+    const fn output_factor(&self, modality: OutputModality) -> u64 {
+        match (&self.opening.way, modality) {
+            (Way::Cascade(_), OutputModality::Audio) => TOKENS_PER_SPOKEN_TOKEN,
+            (Way::Cascade(_), OutputModality::Text) | (Way::Relay(_), _) => 1,
+        }
+    }
+
+    /// Returns the maximum output of a response without a limit.
+    fn default_output_tokens(&self) -> u64 {
+        match &self.opening.way {
+            Way::Cascade(_) => DEFAULT_OUTPUT_TOKENS,
+            Way::Relay(_) => self
+                .opening
+                .max_output_tokens
+                .map_or(MAX_OUTPUT_TOKENS.into(), u64::from),
+        }
+    }
+
+    /// Returns the number of audio tokens that the models of a response read: a cascade reads each
+    /// recording once, a provider's model the whole conversation.
+    fn read_audio_tokens(&self, context: &[ContextItem]) -> u64 {
+        match &self.opening.way {
+            Way::Cascade(_) => recorded_micros(context).div_ceil(MICROS_PER_INPUT_TOKEN),
+            Way::Relay(_) => context.iter().map(|item| item.audio_tokens).sum(),
+        }
+    }
+
     fn run_response(
         &mut self,
         payer: Payer,
@@ -268,28 +325,45 @@ impl VoiceSession {
             Automatic::Yes(words) => (true, words),
             Automatic::No => (false, None),
         };
-        settings.max_tokens = (payment.output_cap() / output_factor(settings.modality)).max(1);
+        settings.max_tokens = (payment.output_cap() / self.output_factor(settings.modality)).max(1);
         let number = self.next_number;
         self.next_number += 1;
-        let heard_micros = recorded_micros(&context);
-        let shared = &self.opening.shared;
-        let order = Order {
-            pipeline: shared.pipeline.clone(),
-            caller,
-            stages: self.opening.stages.clone(),
-            request: ctx.id,
-            accepted_at: ctx.accepted_at,
-            context,
-            is_automatic,
-            early_words,
-            settings,
-            outbox: self.events.outbox.clone(),
-            lead_ms: self.opening.settings.lead_ms,
-        };
+        let read_audio_tokens = self.read_audio_tokens(&context);
+        let pipeline = &self.opening.shared.pipeline;
         let consumption = Consumption::default();
         let reporter = Reporter::new(number, self.reports.clone());
-        let task = executed(order, reporter, consumption.clone());
-        let task = AbortOnDropHandle::new(shared.pipeline.calls.spawn(task));
+        let (outbox, lead_ms) = (self.events.outbox.clone(), self.opening.settings.lead_ms);
+        let execution = match &self.opening.way {
+            Way::Cascade(stages) => {
+                let order = Order {
+                    pipeline: pipeline.clone(),
+                    caller,
+                    stages: stages.clone(),
+                    request: ctx.id,
+                    accepted_at: ctx.accepted_at,
+                    context,
+                    is_automatic,
+                    early_words,
+                    settings,
+                    outbox,
+                    lead_ms,
+                };
+                let task = executed(order, reporter, consumption.clone());
+                Execution::Cascade(AbortOnDropHandle::new(pipeline.calls.spawn(task)))
+            }
+            Way::Relay(relay) => Execution::Relay(relay.respond(RelayOrder {
+                request: ctx.id,
+                ctx: payment.context(pipeline),
+                context,
+                is_in_conversation: options.conversation_id.is_some() && !options.has_own_input,
+                settings,
+                reporter,
+                consumption: consumption.clone(),
+                turns: self.events.turns.clone(),
+                outbox,
+                lead_ms,
+            })),
+        };
         if options.conversation_id.is_some() {
             self.arms_idle = false;
             self.input.disarm_idle();
@@ -301,21 +375,30 @@ impl VoiceSession {
             payment: Some(payment),
             options,
             consumption,
-            heard_micros,
+            read_audio_tokens,
             is_created: false,
             first_at: None,
             started: Instant::now(),
             output: Vec::new(),
-            _task: task,
+            next_item_id: None,
+            execution,
         });
     }
 
     /// Handles the progress of a response. Progress of an ended response is dropped.
     pub(super) async fn advance(&mut self, number: u64, progress: Progress) {
         self.last_activity = Instant::now();
-        if let Progress::Interim(words) = &progress {
-            return self.note_interim(words);
-        }
+        let progress = match progress {
+            Progress::Interim(words) => return self.note_interim(&words),
+            Progress::Transcribed(transcribed) => return self.note_transcribed(transcribed),
+            Progress::Uploaded { item_id } => {
+                if let Some(entry) = self.conversation.get_mut(&item_id) {
+                    entry.recording = None;
+                }
+                return;
+            }
+            progress => progress,
+        };
         let now_us = self.now_us();
         let Self {
             responses,
@@ -337,15 +420,17 @@ impl VoiceSession {
                 self.void(number).await;
                 return self.continue_waiting().await;
             }
-            Progress::Interim(_) => {}
+            Progress::Interim(_) | Progress::Transcribed(_) | Progress::Uploaded { .. } => {}
+            Progress::Item(id) => response.next_item_id = Some(id),
             Progress::Started => {
                 self.hearing = None;
                 return self.started_response(number).await;
             }
             Progress::Text(delta) => response.write(&delta, events, conversation),
-            Progress::Chunk(chunk) => response.begin_chunk(&chunk, events, conversation),
+            Progress::Chunk(chunk) => response.speak(&chunk, true, events, conversation),
+            Progress::Transcript(words) => response.speak(&words, false, events, conversation),
             Progress::Audio(samples) => {
-                response.play(&samples, events, now_us);
+                response.play(&samples, events, conversation, now_us);
                 self.has_delivered_audio = true;
             }
             Progress::CallStarted { index, call_id, name } => {
@@ -453,6 +538,14 @@ impl VoiceSession {
         }
     }
 
+    /// Fails all responses.
+    pub(super) async fn fail_all(&mut self, error: &UpstreamError) {
+        while let Some(number) = self.responses.last().map(|response| response.number) {
+            let failed = End::Failed(realtime_error(error));
+            self.end_response(number, failed).await;
+        }
+    }
+
     /// Cuts the last answer after the words that the listener has heard.
     pub(super) fn cut_last_spoken(&mut self) {
         let now = self.now_us();
@@ -490,6 +583,9 @@ impl VoiceSession {
             if matches!(end, End::Cancelled(..)) {
                 self.cut_last_spoken();
             }
+        }
+        if !matches!(end, End::Finished(_)) {
+            response.execution.stop().await;
         }
         let result = result_of(&response, delivered, is_charged, &end);
         let outcome = result.outcome;
@@ -559,13 +655,6 @@ fn result_of(response: &RunningResponse, delivered: u64, is_charged: bool, end: 
         outcome,
         target: response.consumption.get().target.unwrap_or_else(|| "".into()),
         first_at: response.first_at,
-    }
-}
-
-const fn output_factor(modality: OutputModality) -> u64 {
-    match modality {
-        OutputModality::Audio => TOKENS_PER_SPOKEN_TOKEN,
-        OutputModality::Text => 1,
     }
 }
 

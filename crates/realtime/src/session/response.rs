@@ -9,16 +9,18 @@ use tollgate_formats::openai_realtime::{
     AudioFormat, ContentPart, Item, ItemKind, ItemStatus, OutputModality, Part, Response, ResponseStatus,
     ResponseUsage, Role, ServerEvent, SpokenPlace, TokenCounts, WrittenItem,
 };
-use tollgate_pipeline::{MICROS_PER_INPUT_TOKEN, MICROS_PER_OUTPUT_TOKEN};
+use tollgate_pipeline::MICROS_PER_OUTPUT_TOKEN;
 use tollgate_types::{RequestId, Timestamp, Unit, Usage};
 
 use super::conversation::{Conversation, Entry};
 use super::events::Events;
 use super::input::encoding_of;
 use crate::audio::{OutputEncoder, pcm};
-use crate::cascade::{Consumption, SPEECH_RATE};
+use crate::cascade::SPEECH_RATE;
+use crate::execution::Consumption;
 use crate::heard::{Heard, Playback};
 use crate::payment::Payment;
+use crate::relay::RelayedResponse;
 
 /// Values that the events of a response repeat.
 pub(crate) struct ResponseOptions {
@@ -30,6 +32,24 @@ pub(crate) struct ResponseOptions {
     pub(crate) voice: Option<Arc<str>>,
     pub(crate) max_output_tokens: Option<u32>,
     pub(crate) metadata: Vec<(String, String)>,
+    /// Whether the client gave the input, which replaces the conversation.
+    pub(crate) has_own_input: bool,
+}
+
+/// Task that executes a response. Dropping it ends the task.
+pub(crate) enum Execution {
+    Cascade(AbortOnDropHandle<()>),
+    Relay(RelayedResponse),
+}
+
+impl Execution {
+    /// Ends the task. Returns when the consumption is final.
+    pub(crate) async fn stop(&mut self) {
+        match self {
+            Execution::Cascade(task) => task.abort(),
+            Execution::Relay(response) => response.stop().await,
+        }
+    }
 }
 
 /// A response that has not ended.
@@ -39,15 +59,16 @@ pub(crate) struct RunningResponse {
     pub(crate) payment: Option<Payment>,
     pub(crate) options: ResponseOptions,
     pub(crate) consumption: Consumption,
-    /// Duration of the recordings that this response transcribes, in microseconds.
-    pub(crate) heard_micros: u64,
+    /// Number of audio tokens that the models of the response read.
+    pub(crate) read_audio_tokens: u64,
     /// Whether the client has received `response.created`.
     pub(crate) is_created: bool,
     pub(crate) first_at: Option<Timestamp>,
     pub(crate) started: Instant,
     pub(crate) output: Vec<Output>,
-    /// Task that executes the response. Dropping it ends the task.
-    pub(crate) _task: AbortOnDropHandle<()>,
+    /// Id of the next item of the output, if its execution has chosen one.
+    pub(crate) next_item_id: Option<Arc<str>>,
+    pub(crate) execution: Execution,
 }
 
 /// Item of the output.
@@ -141,27 +162,43 @@ impl RunningResponse {
         }
     }
 
-    /// Sends the text of the chunk whose audio follows.
-    pub(crate) fn begin_chunk(&mut self, chunk: &str, events: &Events, conversation: &mut Conversation) {
+    /// Sends words of a spoken answer. With `is_chunk`, the following audio speaks exactly these
+    /// words; otherwise it speaks any of the words that were not spoken yet.
+    pub(crate) fn speak(
+        &mut self,
+        words: &str,
+        is_chunk: bool,
+        events: &Events,
+        conversation: &mut Conversation,
+    ) {
         let index = self.open_message(events, conversation);
         let Some(place) = self.place(index) else { return };
         events.send(&ServerEvent::TranscriptDelta {
             place: place.borrow(),
-            delta: chunk,
+            delta: words,
         });
         if let Some(Output {
             state: OutputState::Message { text, heard, .. },
             ..
         }) = self.output.get_mut(index)
         {
-            text.push_str(chunk);
-            heard.begin(chunk);
+            text.push_str(words);
+            match is_chunk {
+                true => heard.begin(words),
+                false => heard.append(words),
+            }
         }
     }
 
-    /// Sends audio of the running chunk.
-    pub(crate) fn play(&mut self, samples: &[i16], events: &Events, now_us: u64) {
-        let Some(index) = self.message_index() else { return };
+    /// Sends audio of a spoken answer.
+    pub(crate) fn play(
+        &mut self,
+        samples: &[i16],
+        events: &Events,
+        conversation: &mut Conversation,
+        now_us: u64,
+    ) {
+        let index = self.open_message(events, conversation);
         let Some(place) = self.place(index) else { return };
         let Some(Output {
             state:
@@ -201,7 +238,7 @@ impl RunningResponse {
         conversation: &mut Conversation,
     ) {
         let item = Item {
-            id: Some(events.new_id("item_").into()),
+            id: Some(self.new_item_id(events)),
             kind: ItemKind::FunctionCall {
                 call_id: Some(call_id.into()),
                 name: name.into(),
@@ -320,10 +357,13 @@ impl RunningResponse {
                 consumed.output_bytes.div_ceil(4),
             )
         });
+        if consumed.includes_audio {
+            return (tokens, false);
+        }
         let usage = tokens
             .with(
                 Unit::InputAudio,
-                tokens.get(Unit::InputAudio) + self.heard_micros.div_ceil(MICROS_PER_INPUT_TOKEN),
+                tokens.get(Unit::InputAudio) + self.read_audio_tokens,
             )
             .with(
                 Unit::OutputAudio,
@@ -363,6 +403,11 @@ impl RunningResponse {
         }
     }
 
+    fn new_item_id(&mut self, events: &Events) -> Arc<str> {
+        let chosen = self.next_item_id.take();
+        chosen.unwrap_or_else(|| events.new_id("item_").into())
+    }
+
     fn message_index(&self) -> Option<usize> {
         let is_message = |output: &Output| matches!(output.state, OutputState::Message { .. });
         self.output.iter().position(is_message)
@@ -375,7 +420,7 @@ impl RunningResponse {
         }
         let is_spoken = self.options.modality == OutputModality::Audio;
         let item = Item {
-            id: Some(events.new_id("item_").into()),
+            id: Some(self.new_item_id(events)),
             kind: ItemKind::Message {
                 role: Role::Assistant,
                 content: Vec::new(),
@@ -454,12 +499,15 @@ impl RunningResponse {
         match std::mem::replace(&mut output.state, OutputState::Closed) {
             OutputState::Message {
                 text,
-                heard,
+                mut heard,
                 playback,
                 encoder,
                 is_spoken,
                 truncated_us,
             } => {
+                if is_complete {
+                    heard.end(None);
+                }
                 if let Some(mut encoder) = encoder {
                     send_audio(&place, &encoder.finish(), events);
                 }

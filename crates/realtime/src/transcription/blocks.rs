@@ -4,17 +4,13 @@
 use std::sync::Arc;
 
 use tokio::time::{Duration, Instant};
-use tollgate_accounts::Caller;
-use tollgate_billing::Demand;
 use tollgate_catalog::Model;
-use tollgate_edge::context::RequestContext;
 use tollgate_edge::websocket::Turns;
-use tollgate_pipeline::{CallRequest, Pipeline, Routed, SessionCall, TurnResult, audio_usage};
+use tollgate_pipeline::{Pipeline, TurnResult, audio_usage};
 use tollgate_types::usage::Outcome;
-use tollgate_types::{Credits, Error, HoldId, RequestId, Unit, Usage};
+use tollgate_types::{Credits, Error, HoldId, RequestId};
 
-use crate::cascade::ENDPOINT;
-use crate::payment::Payment;
+use crate::payment::{Payment, audio_request};
 
 /// Maximum audio of a block, in microseconds.
 const BLOCK_MICROS: u64 = 30_000_000;
@@ -116,7 +112,7 @@ impl AudioBlocks {
         let turn = self.turns.turn().await;
         let (caller, ctx) = turn.started?;
         let routed = self.pipeline.route(&caller, model)?;
-        let request = self.request(caller, &ctx, &routed);
+        let request = audio_request(caller, self.session, &ctx, &routed, BLOCK_MICROS);
         let model = routed.model.clone();
         let hold = HoldId::from_u128(self.turns.new_id());
         let payment = Payment::take(&self.pipeline, &self.turns, Some(hold), routed, request).await?;
@@ -126,30 +122,5 @@ impl AudioBlocks {
             used_micros: 0,
             last_audio_at: Instant::now(),
         })
-    }
-
-    fn request(&self, caller: Caller, ctx: &RequestContext, routed: &Routed) -> CallRequest<SessionCall> {
-        let usage = audio_usage(&routed.model, BLOCK_MICROS);
-        CallRequest {
-            caller,
-            request: self.session,
-            accepted_at: ctx.accepted_at,
-            endpoint: ENDPOINT,
-            demand: Demand {
-                text_bytes: 0,
-                tokens: usage.get(Unit::InputAudio),
-                messages: 0,
-                inputs: 0,
-                media_bytes: 0,
-                images: 0,
-                max_tokens: Some(0),
-                reasoning_budget: 0,
-                n: 1,
-                caches_for_an_hour: false,
-                made: Usage::ZERO.with(Unit::Audio, usage.get(Unit::Audio)),
-            },
-            max_cost: ctx.max_cost.amount(),
-            call: SessionCall,
-        }
     }
 }

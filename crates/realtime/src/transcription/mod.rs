@@ -31,6 +31,7 @@ use crate::session::faults::Faults;
 use crate::session::input::{InputBuffer, MIN_COMMIT_MS};
 use crate::session::memory::SessionMemory;
 use crate::session::received;
+use crate::socket::secret_model;
 use crate::state::Shared;
 use crate::turns::VadEvent;
 use agreement::Agreement;
@@ -155,7 +156,10 @@ impl TranscriptionSession {
             tokio::select! {
                 message = received(&mut inbox, &self.events.outbox) => match message {
                     Some(message) => self.receive(&message).await,
-                    None => is_gone = true,
+                    None => {
+                        self.closing = turns.closing();
+                        is_gone = self.closing.is_none();
+                    }
                 },
                 Some(report) = self.reported.recv() => self.report(report),
                 () = sleep_until(block_end.unwrap_or(end)), if block_end.is_some() => {
@@ -278,6 +282,12 @@ impl TranscriptionSession {
 
     fn check_model(&self, model: &str) -> Result<(), Error> {
         let param = "session.audio.input.transcription.model";
+        let secret = self.events.turns.secret();
+        if let Some(named) = secret.and_then(|(secret, _)| secret.model.as_deref())
+            && named != model
+        {
+            return Err(secret_model(named).with_param(param));
+        }
         let pipeline = &self.opening.shared.pipeline;
         let routed = pipeline
             .route(&self.opening.caller, model)
@@ -294,6 +304,8 @@ impl TranscriptionSession {
             .input_format
             .check_samples(audio, "audio")
             .map_err(Error::from)?;
+        // Refused audio is not paid.
+        self.input.check_size(audio.len())?;
         let micros = self.input.micros_of(audio.len());
         if !self.pay(micros).await? {
             return Ok(());

@@ -14,6 +14,7 @@ mod prices;
 mod providers;
 mod query;
 mod research;
+mod sessions;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
@@ -103,6 +104,7 @@ impl AdminApi {
         (name = "Prices", description = "Current prices and their history"),
         (name = "Batches", description = "Batches of all accounts"),
         (name = "Research", description = "Research jobs of all accounts, search services and corpora"),
+        (name = "Realtime", description = "Open realtime sessions of the node that responds"),
         (name = "Providers", description = "Providers, their health, and models"),
         (name = "People", description = "Administrators, members, and the audit log")
     )
@@ -134,6 +136,7 @@ fn routes() -> OpenApiRouter<AdminApi> {
         .merge(providers::routes())
         .merge(batches::routes())
         .merge(research::routes())
+        .merge(sessions::routes())
         .merge(alerts::routes())
         .merge(top_ups::routes())
         .merge(models::routes())
@@ -152,7 +155,7 @@ pub fn document() -> Document {
 /// Returns the routes of the admin API and of the operators' console, wrapped in the request layer.
 /// `console` is `None` if the console is disabled.
 pub fn router(api: AdminApi, console: Option<OperatorConsole>, request_layer: Arc<RequestLayer>) -> Router {
-    let documentation = documentation::admin_routes(document(), console.is_some());
+    let documentation = documentation::admin_routes(document, console.is_some());
     let api = routes().split_for_parts().0.with_state(api);
     let console = console.map(|console| console::operator_routes(console, api.clone()));
     api.merge(console.unwrap_or_default())

@@ -1,9 +1,11 @@
 //! `[realtime]`: voice sessions and live transcription.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tollgate_realtime::RealtimeSettings;
+use tollgate_realtime::{ChatVoice, RealtimeSettings};
+use tollgate_types::Credits;
 
 use super::ConfigError;
 
@@ -25,6 +27,26 @@ pub struct RealtimeSection {
     pub idle_ms: u64,
     /// Maximum duration of a session, in minutes: 1 to 100.
     pub max_minutes: u64,
+    /// Transcription model with which chat models hear. With `speak`, `voice` and `prices`,
+    /// sessions can have chat models.
+    pub hear: Option<String>,
+    /// Speech model with which chat models speak.
+    pub speak: Option<String>,
+    /// Voice of `speak`, unless a session selects another one.
+    pub voice: Option<String>,
+    /// Prices of heard and spoken audio of chat models.
+    pub prices: Option<AudioPrices>,
+}
+
+/// `[realtime] prices`: prices of a million audio tokens, in credits, beside the prices of the chat
+/// model. A second has 10 tokens of heard and 20 of spoken audio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AudioPrices {
+    /// Price of heard audio.
+    pub input_audio: Credits,
+    /// Price of spoken audio.
+    pub output_audio: Credits,
 }
 
 /// Detection of turns in sessions that do not set it.
@@ -46,6 +68,10 @@ impl Default for RealtimeSection {
             lead_ms: 2_000,
             idle_ms: 300_000,
             max_minutes: 60,
+            hear: None,
+            speak: None,
+            voice: None,
+            prices: None,
         }
     }
 }
@@ -64,6 +90,17 @@ impl RealtimeSection {
         if self.interim_ms != 0 && self.interim_ms < 500 {
             return is_wrong("interim_ms", "must be 0 or at least 500");
         }
+        let given = [
+            ("hear", self.hear.is_some()),
+            ("speak", self.speak.is_some()),
+            ("voice", self.voice.is_some()),
+            ("prices", self.prices.is_some()),
+        ];
+        let missing = given.into_iter().find(|(_, is_given)| !is_given);
+        if let Some((name, _)) = missing.filter(|_| given.iter().any(|(_, is_given)| *is_given)) {
+            let message = "is missing: hear, speak, voice and prices together let chat models talk";
+            return is_wrong(name, message);
+        }
         Ok(())
     }
 
@@ -76,6 +113,18 @@ impl RealtimeSection {
             lead_ms: self.lead_ms,
             idle: Duration::from_millis(self.idle_ms),
             max_duration: Duration::from_secs(self.max_minutes.saturating_mul(60)),
+            chat_voice: self.chat_voice().map(Arc::new),
         }
+    }
+
+    fn chat_voice(&self) -> Option<ChatVoice> {
+        let prices = self.prices?;
+        Some(ChatVoice {
+            hear: self.hear.clone()?,
+            speak: self.speak.clone()?,
+            voice: self.voice.clone()?,
+            input_audio: prices.input_audio,
+            output_audio: prices.output_audio,
+        })
     }
 }

@@ -145,7 +145,10 @@ async fn admit_member(gate: &SessionGate, request: Request) -> Result<Request, A
     if access.needs_proof && !gate.sign_ins.sessions.is_proof_recent(&session.session) {
         return Err(step_up_required().into());
     }
-    parts.extensions.insert(SessionCaller(caller));
+    parts.extensions.insert(SessionCaller {
+        caller,
+        session: session.session.id,
+    });
     Ok(Request::from_parts(parts, body))
 }
 

@@ -42,7 +42,7 @@ pub fn counted(snapshot: &Snapshot) -> Finding {
     )
 }
 
-/// Lists the voice models, and reports realtime models of providers, which no session can use.
+/// Lists the voice models that the gateway executes, and those of providers.
 fn voices(snapshot: &Snapshot) -> Vec<Finding> {
     let realtime = || {
         snapshot
@@ -50,26 +50,18 @@ fn voices(snapshot: &Snapshot) -> Vec<Finding> {
             .iter()
             .filter(|model| model.kind == ModelKind::Realtime)
     };
-    let ids = |served: bool| -> Vec<&str> {
-        let models = realtime().filter(|model| model.voice.is_some() == served);
+    let ids = |is_executed: bool| -> Vec<&str> {
+        let models = realtime().filter(|model| model.voice.is_some() == is_executed);
         models.map(|model| &*model.id).collect()
     };
-    let mut findings = Vec::new();
-    let (served, unserved) = (ids(true), ids(false));
-    if !served.is_empty() {
-        findings.push(Finding::fine(
-            "voice",
-            format!("voice models: {}", shown(&served)),
-        ));
-    }
-    if !unserved.is_empty() {
-        findings.push(Finding::note(
-            "voice",
-            format!("realtime models without sessions: {}", shown(&unserved)),
-            "add a voice model that the gateway executes: [models.\"acme/voice\"] with voice = { hear, think, speak, voice }",
-        ));
-    }
-    findings
+    let lists = [
+        ("voice models of the gateway", ids(true)),
+        ("realtime models of providers", ids(false)),
+    ];
+    let lists = lists.into_iter().filter(|(_, ids)| !ids.is_empty());
+    lists
+        .map(|(name, ids)| Finding::fine("voice", format!("{name}: {}", shown(&ids))))
+        .collect()
 }
 
 /// Reports a `default_price` that has no effect: it applies to listed models, and the provider

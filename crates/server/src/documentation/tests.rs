@@ -3,7 +3,7 @@ use axum::http::{Request, Response};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tollgate_edge::error::status_and_type;
-use tollgate_formats::openai_realtime::{SessionKind, SessionUpdate};
+use tollgate_formats::openai_realtime::{RealtimeCode, SessionKind, SessionUpdate};
 use tollgate_types::ErrorCode;
 use tower::ServiceExt;
 
@@ -19,7 +19,7 @@ async fn get_path(path: &str) -> Response<Body> {
 
 async fn get_with(path: &str, header: &str, value: &str) -> Response<Body> {
     let request = Request::get(path).header(header, value).body(Body::empty());
-    routes(document(), Some("help@example.com"), false)
+    routes(document, Some("help@example.com"), false)
         .oneshot(request.unwrap())
         .await
         .unwrap()
@@ -102,7 +102,7 @@ async fn the_admin_listener_has_a_reference_of_its_api() {
         ("/admin/openapi.json", "/admin/v1/accounts"),
     ] {
         let request = Request::get(path).body(Body::empty()).unwrap();
-        let response = admin_routes(crate::admin::document(), true)
+        let response = admin_routes(crate::admin::document, true)
             .oneshot(request)
             .await
             .unwrap();
@@ -165,6 +165,22 @@ fn every_error_code_has_a_page() {
 }
 
 #[tokio::test]
+async fn the_page_of_realtime_sessions_lists_every_code() {
+    let page = text(get_path("/docs/guides/realtime.md").await).await;
+    let (_, errors) = page.split_once("\n## Errors\n").unwrap();
+    let (table, _) = errors.split_once("\n| close code |").unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+    let mut listed: Vec<&str> = rows
+        .flat_map(|row| row.split(" | ").next().unwrap().split(", "))
+        .map(|code| code.trim_matches('`'))
+        .collect();
+    let mut all: Vec<&str> = RealtimeCode::ALL.iter().map(|code| code.as_str()).collect();
+    listed.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(listed, all);
+}
+
+#[tokio::test]
 async fn browsers_are_sent_from_the_root_to_a_page() {
     let html = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8";
     for (method, accept, has_console, status, location) in [
@@ -176,7 +192,7 @@ async fn browsers_are_sent_from_the_root_to_a_page() {
         ("GET", "application/json", true, 404, None),
     ] {
         let request = Request::builder().method(method).uri("/").header(ACCEPT, accept);
-        let response = routes(document(), None, has_console)
+        let response = routes(document, None, has_console)
             .oneshot(request.body(Body::empty()).unwrap())
             .await
             .unwrap();

@@ -32,7 +32,7 @@ pub const THINKING: &str = "acme/thinking";
 
 /// The gateway with its upstream and data directory.
 pub struct Scene {
-    app: App,
+    pub app: Arc<App>,
     admin: Router,
     pub upstream: FakeUpstream,
     pub app_state: Arc<AppState>,
@@ -82,7 +82,7 @@ impl Scene {
         reload::install(&services, assembled).await.unwrap();
         let (draining, stop) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
         Scene {
-            app: serve::app(&config, &services, &draining, &stop),
+            app: Arc::new(serve::app(&config, &services, &draining, &stop)),
             admin: serve::admin_router(&flags, &config, &services),
             upstream,
             app_state,

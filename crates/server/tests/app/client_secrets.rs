@@ -8,28 +8,31 @@ use tempfile::TempDir;
 use tollgate_accounts::client_secrets::MAX_LIVE_SECRETS;
 use tollgate_accounts::{
     Caller, ClientSecrets, CreatedSecret, KeyError, KeyParams, KeyShape, Keys, KeysConfig, NewClientSecret,
-    Pepper, SecretCaller,
+    Pepper, SecretCaller, SessionLifetimes, Sessions, SignIns, Visitor,
 };
 use tollgate_backends::sqlite;
 use tollgate_storage::{
     Account, AccountChange, AccountState, ClientSecret, ClientSecretCreation, ClientSecretStore, KeyMode,
-    Limits, Member, MemberRole, Result, Storage, StorageError, StorageErrorKind,
+    Limits, LinkPurpose, LinkTarget, Member, MemberRole, Result, Storage, StorageError, StorageErrorKind,
 };
 use tollgate_types::clock::ManualClock;
 use tollgate_types::id::IdSource;
 use tollgate_types::{
     AccountId, ClientSecretId, Clock, Credits, ErrorCode, KeyId, KeyRights, MemberId, ModelPatterns,
-    Principal, Scope, Timestamp,
+    Principal, Scope, SessionId, Timestamp,
 };
 
 const START: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
 const ACCOUNT: AccountId = AccountId::from_u128(1);
+/// Time without a request after which a session of the console ends.
+const IDLE: Duration = Duration::from_mins(20);
 const MICRO: Duration = Duration::from_micros(1);
 
 /// The service on a database in a temporary directory, with a clock that tests advance.
 struct Service {
     secrets: ClientSecrets,
     keys: Arc<Keys>,
+    sessions: Arc<Sessions>,
     storage: Storage,
     clock: Arc<ManualClock>,
     _data: TempDir,
@@ -61,9 +64,29 @@ impl Service {
         };
         let keys = Keys::new(config, storage.keys.clone(), clock.clone(), ids.clone());
         let keys = Arc::new(keys);
+        let lifetimes = SessionLifetimes {
+            idle: IDLE,
+            max: Duration::from_hours(1),
+        };
+        let sessions = Sessions::new(
+            storage.sessions.clone(),
+            pepper.clone(),
+            clock.clone(),
+            ids.clone(),
+            lifetimes,
+        );
+        let sessions = Arc::new(sessions);
         Service {
-            secrets: ClientSecrets::new(&storage, keys.clone(), pepper, clock.clone(), ids),
+            secrets: ClientSecrets::new(
+                &storage,
+                keys.clone(),
+                sessions.clone(),
+                pepper,
+                clock.clone(),
+                ids,
+            ),
             keys,
+            sessions,
             storage,
             clock,
             _data: data,
@@ -123,6 +146,7 @@ async fn secrets_open_sessions_until_they_expire() {
         max_cost: Some(Credits::from_nanos(5)),
         max_seconds: Some(60),
         allowed_origins: vec!["https://example.com".to_owned()],
+        console_session: None,
     };
     let created = service.create(&caller, new.clone()).await;
     assert_eq!(created.expires_at, START.plus(Duration::from_secs(10)));
@@ -248,6 +272,68 @@ async fn secrets_end_with_their_member() {
     assert!(service.works(&created).await);
     members.remove(ACCOUNT, id).await.unwrap();
     assert!(!service.works(&created).await);
+}
+
+/// A secret of the console ends with the session in which a member created it, with every way in
+/// which that session ends, and not with other sessions of the person.
+#[tokio::test]
+async fn secrets_end_with_their_session() {
+    let service = Service::new(|_| {}).await;
+    for number in [1, 2] {
+        let member = Member {
+            id: MemberId::from_u128(number),
+            account: ACCOUNT,
+            person: None,
+            email: format!("person-{number}@example.com"),
+            role: MemberRole::Owner,
+            created_at: START,
+        };
+        service.storage.members.add(member).await.unwrap();
+    }
+    let account = service.storage.accounts.get(ACCOUNT).await.unwrap().unwrap();
+    let caller = Caller::of_member(Arc::new(account), MemberId::from_u128(1));
+    let sign_ins = SignIns::new(service.storage.people.clone(), service.sessions.clone());
+    let sign_in = async |member| {
+        let target = LinkTarget::Member(MemberId::from_u128(member));
+        let link = sign_ins.create_link(LinkPurpose::SignIn, target, IDLE);
+        let (_, token) = link.await.unwrap();
+        let visitor = Visitor {
+            client: String::new(),
+            address: String::new(),
+            session: None,
+        };
+        let signed_in = sign_ins.redeem(token.reveal(), false, &visitor);
+        signed_in.await.unwrap().session
+    };
+    let secret_of = async |session: SessionId| {
+        let new = NewClientSecret {
+            lifetime_seconds: Some(7200),
+            console_session: Some(session),
+            ..NewClientSecret::default()
+        };
+        service.create(&caller, new).await
+    };
+    let (ended, other, foreign) = (sign_in(1).await, sign_in(1).await, sign_in(2).await);
+    let of_ended = secret_of(ended.id).await;
+    let of_other = secret_of(other.id).await;
+    let of_foreign = secret_of(foreign.id).await;
+    assert!(service.works(&of_ended).await);
+    assert!(!service.works(&of_foreign).await, "the session of another person");
+    service.sessions.end(ended.owner, ended.id).await.unwrap();
+    assert!(!service.works(&of_ended).await);
+    assert!(service.works(&of_other).await);
+    service.clock.advance(IDLE - MICRO);
+    assert!(service.works(&of_other).await);
+    service.clock.advance(MICRO);
+    assert!(!service.works(&of_other).await, "the session was idle");
+    // A key has no session.
+    let new = NewClientSecret {
+        console_session: Some(other.id),
+        ..NewClientSecret::default()
+    };
+    let (_, key) = service.caller(KeyParams::plain("key")).await;
+    let of_key = service.create(&key, new).await;
+    assert!(!service.works(&of_key).await);
 }
 
 /// The account may have a thousand live secrets; expired ones free their places.

@@ -14,6 +14,7 @@ mod holds;
 mod jobs;
 mod ledger;
 mod left_out;
+mod realtime;
 mod sealed;
 mod stored_jobs;
 mod web_search;

@@ -22,6 +22,7 @@ mod openapi;
 pub mod research;
 mod send;
 pub mod serve;
+pub mod sessions;
 pub mod statements;
 pub mod subscriptions;
 pub mod top_ups;
@@ -80,6 +81,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Batches(command) => batches::batches(place, command, &printer),
         Command::Decisions(command) => decisions::decisions(command, &printer),
         Command::Research(command) => research::research(place, command, &printer),
+        Command::Sessions(command) => sessions::sessions(place, command, &printer),
         Command::Plans(command) => subscriptions::plans(place, command, &printer),
         Command::Subscriptions(command) => subscriptions::subscriptions(place, command, &printer),
         Command::Models(command) => models::models(place, command, &printer),

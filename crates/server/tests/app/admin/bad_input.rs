@@ -343,6 +343,16 @@ async fn what_is_not_there_is_a_404_and_what_cannot_be_done_there_a_405() {
             Value::Null,
         ),
         ("DELETE", format!("/admin/v1/admins/adm_{UNKNOWN}"), Value::Null),
+        (
+            "GET",
+            format!("/admin/v1/realtime/sessions?account=acct_{UNKNOWN}"),
+            Value::Null,
+        ),
+        (
+            "POST",
+            format!("/admin/v1/realtime/sessions/rtsess_{UNKNOWN}/end"),
+            Value::Null,
+        ),
         ("GET", "/admin/v1/nothing".to_owned(), Value::Null),
         ("POST", "/admin/v1/nothing".to_owned(), Value::Null),
     ] {
@@ -379,6 +389,9 @@ async fn queries_and_sizes_are_bounded() {
         ("/admin/v1/accounts?colour=red".to_owned(), "colour"),
         ("/admin/v1/audit-log?since=yesterday".to_owned(), "since"),
         ("/admin/v1/audit-log?account=key_1".to_owned(), "account"),
+        ("/admin/v1/realtime/sessions?limit=0".to_owned(), "limit"),
+        ("/admin/v1/realtime/sessions?account=x".to_owned(), "account"),
+        ("/admin/v1/realtime/sessions?after=req_1".to_owned(), "after"),
         (format!("{account}/usage?from=x"), "from"),
         (format!("{account}/statement?month=2026-13"), "month"),
         (format!("{account}/statement?month=2999-01"), "month"),

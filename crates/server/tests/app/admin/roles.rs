@@ -115,6 +115,18 @@ async fn a_role_may_what_its_table_says() {
         ("POST", of("/close"), nothing.clone(), "o"),
         ("PATCH", of(""), json!({"rpm": 5}), "so"),
         ("PATCH", of(""), json!({"rpm": 5, "name": "x"}), "o"),
+        (
+            "GET",
+            "/admin/v1/realtime/sessions".to_owned(),
+            nothing.clone(),
+            "vsbo",
+        ),
+        (
+            "POST",
+            format!("/admin/v1/realtime/sessions/rtsess_{unknown}/end"),
+            nothing.clone(),
+            "so",
+        ),
         ("POST", of("/keys"), json!({}), "so"),
         ("PATCH", key.clone(), json!({"compat": "lenient"}), "so"),
         ("DELETE", key, nothing.clone(), "so"),
@@ -232,7 +244,7 @@ async fn a_role_may_what_its_table_says() {
     assert_eq!(balance["credits"], "2");
     let denied = office.get("/admin/v1/audit-log?actor=viewer&limit=100").await;
     let denied = denied["data"].as_array().unwrap();
-    assert_eq!(denied.len(), 28);
+    assert_eq!(denied.len(), 29);
     assert!(denied.iter().all(|line| line["outcome"] == "permission_denied"));
     office.close().await;
 }

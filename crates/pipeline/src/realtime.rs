@@ -1,0 +1,141 @@
+//! Connections to realtime models. A connection is free; each response has a separate hold.
+
+use std::sync::Arc;
+
+use tollgate_catalog::Candidate;
+use tollgate_types::{Error, ErrorCode, RequestId};
+use tollgate_upstream::{CallContext, RealtimeCall, RealtimeLink, UpstreamError, UpstreamErrorKind};
+
+use crate::Pipeline;
+use crate::admit::free_context;
+use crate::dispatch::public_error;
+use crate::health::Shape;
+use crate::route::{Route, Routed};
+use crate::session::PaidTurn;
+
+/// Parameter that errors about the input of a response name.
+const INPUT: &str = "item";
+
+/// An open connection to a realtime model.
+pub struct OpenedRealtime {
+    /// Connection on which no response is running.
+    pub link: Box<dyn RealtimeLink>,
+    /// Whether responses outside the conversation are possible.
+    pub has_outside_responses: bool,
+    /// Whether items can be inserted before others, and removed.
+    pub has_editable_items: bool,
+    candidate: Candidate,
+}
+
+impl OpenedRealtime {
+    /// Returns the candidate that serves the connection, for usage rows.
+    pub fn target(&self) -> Arc<str> {
+        self.candidate.target.clone()
+    }
+}
+
+/// Returns the error of a connection or of a response, for the caller.
+pub fn realtime_error(error: &UpstreamError) -> Error {
+    public_error(error, INPUT)
+}
+
+impl Pipeline {
+    /// Opens a connection to a candidate of the model. Tries the candidates in order, each one
+    /// once. Returns the public error of the last one if all fail, and `unsupported_endpoint` if
+    /// none has a port for realtime conversations.
+    pub async fn open_realtime(&self, routed: &Routed, request: RequestId) -> Result<OpenedRealtime, Error> {
+        let mut failure = None;
+        for route in &routed.routes {
+            match self.open_candidate(route, request).await {
+                None => {}
+                Some(Ok(opened)) => return Ok(opened),
+                Some(Err(error)) => {
+                    let is_final = is_final(&error);
+                    failure = Some(realtime_error(&error));
+                    if is_final {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(failure.unwrap_or_else(|| unsupported(&routed.public_model)))
+    }
+
+    async fn open_candidate(
+        &self,
+        route: &Route,
+        request: RequestId,
+    ) -> Option<Result<OpenedRealtime, UpstreamError>> {
+        let realtime = route.provider.realtime()?;
+        let timeout = self.settings.timeouts.headers;
+        let ctx = free_context(request, "an idle realtime connection is free", timeout);
+        let call = RealtimeCall {
+            upstream_model: route.candidate.upstream_model.clone(),
+        };
+        let opened = match realtime.open(&ctx, &call).await {
+            Ok(link) => Ok(OpenedRealtime {
+                link,
+                has_outside_responses: realtime.has_outside_responses(),
+                has_editable_items: realtime.has_editable_items(),
+                candidate: route.candidate.clone(),
+            }),
+            Err(error) => {
+                let provider = &route.candidate.provider;
+                tracing::warn!(request.id = %request, provider = %provider, %error, "upstream refused a realtime connection");
+                self.health.failed(&route.candidate, &error, Shape::default());
+                Err(error)
+            }
+        };
+        Some(opened)
+    }
+
+    /// Returns the context of the upstream work of a paid turn.
+    pub fn turn_context(&self, turn: &PaidTurn) -> CallContext {
+        self.context(&turn.admission)
+    }
+
+    /// Records the end of a response of a connection, which affects the health of its candidate.
+    pub fn note_realtime(
+        &self,
+        request: RequestId,
+        opened: &OpenedRealtime,
+        result: Result<(), &UpstreamError>,
+    ) {
+        let candidate = &opened.candidate;
+        match result {
+            Ok(()) => self.health.succeeded(candidate, Shape::default()),
+            Err(error) => {
+                tracing::warn!(request.id = %request, provider = %candidate.provider, %error, "upstream failed");
+                self.health.failed(candidate, error, Shape::default());
+            }
+        }
+    }
+
+    /// Whether the content policy reads what models generate.
+    pub fn inspects_output(&self) -> bool {
+        self.policy().is_some_and(|policy| policy.inspects_output())
+    }
+
+    /// Whether the content policy forbids the text that a model has generated so far.
+    pub async fn forbids_output(&self, request: RequestId, text: &str) -> bool {
+        match self.policy() {
+            Some(policy) => policy.forbids(request, &[text.to_owned()]).await,
+            None => false,
+        }
+    }
+}
+
+/// Whether another candidate would refuse the connection, too.
+const fn is_final(error: &UpstreamError) -> bool {
+    matches!(
+        error.kind,
+        UpstreamErrorKind::Rejected | UpstreamErrorKind::Simulated(_)
+    )
+}
+
+fn unsupported(model: &str) -> Error {
+    let message = format!(
+        "The model '{model}' does not support realtime sessions. GET /v1/models lists the endpoints of each model."
+    );
+    Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model")
+}
