@@ -11,6 +11,7 @@ mod live;
 mod mail;
 mod operators;
 mod people;
+mod realtime;
 mod requests;
 mod sign_in;
 

@@ -1,12 +1,16 @@
 //! `/v1/realtime`: voice sessions and live transcription.
 
-mod client;
+pub mod client;
 mod conversation;
 mod crash;
 mod faults;
 mod items;
 mod lifetime;
 mod money;
+mod operators;
+mod proofs;
+mod relay;
+mod relay_wire;
 mod secrets;
 mod settings;
 mod stages;

@@ -13,6 +13,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderName;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
+use tollgate_testkit::gateway::Gateway;
 
 use super::{SPEECH, VOICE};
 use crate::scene::{Scene, with};
@@ -25,6 +26,7 @@ pub const SECOND: usize = 48_000;
 pub const CHUNK: usize = SECOND / 10;
 
 /// Request for a session.
+#[derive(Clone)]
 pub struct Handshake {
     address: SocketAddr,
     query: String,
@@ -56,6 +58,13 @@ impl Handshake {
     /// Creates a request with this query and key.
     pub fn with_key(scene: &Scene, query: &str, key: &str) -> Self {
         Self::anonymous(scene, query).header("authorization", format!("Bearer {key}"))
+    }
+
+    /// Sends the request to another node.
+    #[must_use]
+    pub fn at(mut self, node: &Gateway) -> Self {
+        self.address = node.address();
+        self
     }
 
     #[must_use]
@@ -254,6 +263,16 @@ impl Session {
         }
     }
 
+    /// Returns the number of events so far.
+    pub fn logged(&self) -> usize {
+        self.log.len()
+    }
+
+    /// Drops the events so far, which tests of many responses do not need.
+    pub fn forget(&mut self) {
+        self.log.clear();
+    }
+
     fn short_log(&self) -> Vec<String> {
         let recent = self.log.len().saturating_sub(40);
         let texts = self.log[recent..].iter().map(|event| {
@@ -301,6 +320,11 @@ impl Session {
     /// Reads the events up to the next `response.done`.
     pub async fn reply(&mut self) -> Reply {
         let from = self.log.len();
+        self.reply_since(from).await
+    }
+
+    /// Like [`reply`](Self::reply), with the events after the first `from` ones of the session.
+    pub async fn reply_since(&mut self, from: usize) -> Reply {
         let done = self.until("response.done").await;
         let events = self.log[from..].to_vec();
         let (mut audio, mut transcript) = (Vec::new(), String::new());

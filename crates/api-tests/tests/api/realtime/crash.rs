@@ -1,10 +1,10 @@
 //! Crashes at every event of a session.
 
 use serde_json::{Value, json};
-use tollgate_testkit::gateway::nanos;
+use tollgate_testkit::gateway::{Storage, eventually, nanos};
 
-use super::client::{SECOND, Session, silence, speech};
-use crate::scene::Scene;
+use super::client::{Handshake, SECOND, Session, silence, speech};
+use crate::scene::{GRANTED, Scene};
 
 /// Reads this many events of a response, or all of it. Returns them.
 async fn events(session: &mut Session, count: usize) -> Vec<Value> {
@@ -85,4 +85,45 @@ async fn a_crash_in_the_middle_of_a_turn_leaves_no_hold() {
         assert_eq!(scene.settled().await, before, "{missing_ms} ms before the end");
     }
     scene.finish().await;
+}
+
+/// On PostgreSQL, the holds of a dead process are released once they expire, at the next start or
+/// by another node.
+#[tokio::test]
+async fn a_crash_on_postgres_gives_all_holds_back() {
+    let config = "[timeouts]\ntotal_ms = 1000\n[drain]\ntime_ms = 500\n[retries]\nextra_attempts = 0\n";
+    let mut scene = Scene::start_on(Storage::Postgres, config).await;
+    let mut talking = Session::voice(&scene).await;
+    talking
+        .write(&"One two three four five six seven. ".repeat(20))
+        .await;
+    talking.send(&json!({"type": "response.create"})).await;
+    talking.until("response.output_audio.delta").await;
+    let mut transcribing = Session::open(Handshake::new(&scene, "?model=sim/transcribe")).await;
+    transcribing.append(&silence(1_500)).await;
+    transcribing.pending().await;
+    assert!(scene.balance().await.held > 0);
+    scene.gateway.kill().await;
+    drop((talking, transcribing));
+    scene.gateway.restart().await;
+    eventually("no hold is left", async || {
+        let held = scene.balance().await.held;
+        if held > 0 {
+            scene.gateway.stop().await;
+            scene.gateway.restart().await;
+        }
+        held == 0
+    })
+    .await;
+    let rows = scene.rows().await;
+    let outcomes: Vec<_> = rows.iter().map(|row| (&row["outcome"], &row["cost"])).collect();
+    assert_eq!(outcomes, [(&json!("crashed"), &json!("0")); 2]);
+    assert_eq!(scene.balance().await.credits, GRANTED);
+    let mut session = Session::voice(&scene).await;
+    let reply = session.ask("all is well").await.completed();
+    let cost = nanos(&reply.response["usage"]["cost"]);
+    drop(session);
+    assert_eq!(scene.settled().await.credits, GRANTED - cost);
+    let check = scene.finish().await;
+    assert_eq!((check.clean, check.crashed, check.revenue), (true, 2, cost));
 }

@@ -397,6 +397,37 @@ async fn a_stop_waits_for_the_response_and_closes_the_session() {
 }
 
 #[tokio::test]
+async fn a_stop_cancels_a_response_that_exceeds_the_drain_time() {
+    let mut scene = Scene::start_with("[drain]\ntime_ms = 500\n").await;
+    let mut session = Session::voice(&scene).await;
+    session
+        .write(&"One two three four five six seven. ".repeat(60))
+        .await;
+    session.send(&json!({"type": "response.create"})).await;
+    session.until("response.output_audio.delta").await;
+    scene.gateway.signal("INT").await;
+    let (code, events) = session.closed().await;
+    assert_eq!(code, 1012);
+    let done = &events.last().unwrap()["response"];
+    assert_eq!(
+        (&done["status"], &done["status_details"]["reason"]),
+        (&json!("cancelled"), &json!("client_cancelled")),
+        "{done}"
+    );
+    assert_eq!(scene.gateway.wait_for_exit().await, Some(0));
+    scene.gateway.restart().await;
+    let row = scene.row(done["request_id"].as_str().unwrap()).await;
+    assert_eq!(
+        (&row["outcome"], nanos(&row["cost"])),
+        (&json!("cancelled"), nanos(&done["usage"]["cost"])),
+        "{row}"
+    );
+    assert!(nanos(&row["cost"]) > 0, "{row}");
+    assert_eq!(scene.settled().await.credits, GRANTED - nanos(&row["cost"]));
+    scene.finish().await;
+}
+
+#[tokio::test]
 async fn errors_do_not_name_the_models_of_the_stages() {
     let scene = Scene::start_with("[retries]\nextra_attempts = 0\n").await;
     let mut session = Session::voice(&scene).await;

@@ -11,13 +11,13 @@ use crate::scene::{Scene, assert_error, credits};
 const SECRETS: &str = "/v1/realtime/client_secrets";
 
 /// Creates a secret. Returns the response.
-async fn create(scene: &Scene, body: &Value) -> Value {
+pub async fn create(scene: &Scene, body: &Value) -> Value {
     let response = scene.post(SECRETS, body).await;
     assert_eq!(response.status, 200, "{response:?}");
     response.json()
 }
 
-fn voice(members: Value) -> Value {
+pub fn voice(members: Value) -> Value {
     let mut body = json!({"session": {"type": "realtime", "model": VOICE}});
     for (name, value) in members.as_object().unwrap() {
         body[name] = value.clone();
@@ -25,7 +25,7 @@ fn voice(members: Value) -> Value {
     body
 }
 
-fn handshake(scene: &Scene, secret: &Value, query: &str) -> Handshake {
+pub fn handshake(scene: &Scene, secret: &Value, query: &str) -> Handshake {
     Handshake::with_key(scene, query, secret["value"].as_str().unwrap())
 }
 
@@ -77,6 +77,29 @@ async fn a_secret_opens_only_what_it_names() {
     let unknown = Handshake::with_key(&scene, "", "ek_0000000000000000000000000000000000000000");
     let refused = unknown.open().await.err().unwrap();
     assert_eq!(refused.parts(), (401, "invalid_api_key", None));
+    scene.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_cannot_change_to_a_model_that_its_secret_does_not_name() {
+    let config = "[models.\"acme/ears\"]\ntype = \"transcription\"\ntargets = [\"northwind/whisper-1\"]\n\
+                  prices = { audio = \"0.0005\" }\n";
+    let scene = Scene::start_with(config).await;
+    let model =
+        |name: &str| json!({"type": "transcription", "audio": {"input": {"transcription": {"model": name}}}});
+    let secret = create(&scene, &json!({"session": model("sim/transcribe")})).await;
+    let mut session = Session::open(handshake(&scene, &secret, "")).await;
+    session.update(model("sim/transcribe")).await;
+    session
+        .send(&json!({"type": "session.update", "session": model("acme/ears")}))
+        .await;
+    let refused = session.event().await;
+    let param = "session.audio.input.transcription.model";
+    assert_eq!(error_of(&refused), ("invalid_parameter", Some(param), None));
+    session.close().await;
+    let mut session = Session::open(Handshake::new(&scene, "?model=sim/transcribe")).await;
+    session.update(model("acme/ears")).await;
+    session.close().await;
     scene.finish().await;
 }
 
@@ -138,7 +161,10 @@ async fn all_sessions_of_a_secret_share_its_budget() {
         .send(&json!({"type": "response.create", "response": capped}))
         .await;
     let refused = session.event().await;
-    assert_eq!(error_of(&refused).0, "insufficient_credits");
+    assert_eq!(
+        error_of(&refused),
+        ("insufficient_credits", Some("max_cost"), None)
+    );
     let rows = scene.gateway.usage(&scene.key.secret, "?limit=10").await;
     assert_eq!(
         rows["data"].as_array().unwrap().len(),

@@ -315,6 +315,24 @@ async fn audio_without_credits_is_dropped_and_not_charged() {
 }
 
 #[tokio::test]
+async fn audio_that_is_too_long_is_refused_and_not_charged() {
+    let scene = Scene::start().await;
+    let mut session = open(&scene).await;
+    // One event with more audio than the buffer may have.
+    session.append_chunks(&silence(181_000), SECOND * 181).await;
+    let refused = session.event().await;
+    assert_eq!(error_of(&refused), ("request_too_large", Some("audio"), None));
+    session.append(&silence(1_500)).await;
+    session.send(&json!({"type": "input_audio_buffer.commit"})).await;
+    let completed = session.until(COMPLETED).await;
+    assert_eq!(completed["usage"]["seconds"].as_f64(), Some(1.5), "{completed}");
+    let id = session.request_id.clone();
+    session.close().await;
+    assert_eq!(charged(&scene, &id).await, (1_500_000, PER_SECOND * 3 / 2, 1));
+    scene.finish().await;
+}
+
+#[tokio::test]
 async fn a_crash_loses_only_the_open_block() {
     let mut scene = Scene::start().await;
     let mut session = open(&scene).await;

@@ -177,6 +177,52 @@ async fn silence_starts_nothing() {
 }
 
 #[tokio::test]
+async fn silence_after_a_reply_starts_another_one() {
+    const MAX_CHUNKS: usize = 20_000;
+    let scene = Scene::start().await;
+    let detection = json!({"turn_detection": {"type": "server_vad", "idle_timeout_ms": 5_000}});
+    let mut session = Session::voice_with(&scene, detection).await;
+    session.append(&silence(20_000)).await;
+    assert_eq!(
+        session.pending().await,
+        Vec::<Value>::new(),
+        "there was no reply yet"
+    );
+    let first = session.ask("Hi.").await.completed();
+    // Silence counts once the reply was played.
+    let mut chunks = 0;
+    let triggered = loop {
+        session.append(&silence(100)).await;
+        if let Some(event) = session.event_within(Duration::from_millis(1)).await {
+            break event;
+        }
+        chunks += 1;
+        assert!(chunks < MAX_CHUNKS, "the silence does not time out");
+    };
+    assert_eq!(
+        triggered["type"], "input_audio_buffer.timeout_triggered",
+        "{triggered}"
+    );
+    let [start, end] = ["audio_start_ms", "audio_end_ms"].map(|name| triggered[name].as_u64().unwrap());
+    assert!((5_000..5_100).contains(&(end - start)), "{triggered}");
+    assert!(start >= 20_000, "{triggered}");
+    let committed = session.until("input_audio_buffer.committed").await;
+    assert_eq!(
+        (&committed["item_id"], &committed["previous_item_id"]),
+        (&triggered["item_id"], &first.response["output"][0]["id"])
+    );
+    let second = session.reply().await.completed();
+    let item = session.retrieve(&committed["item_id"]).await;
+    assert_eq!(item["content"][0]["transcript"], "", "{item}");
+    assert_eq!(scene.rows().await.len(), 2);
+    assert_eq!(
+        scene.row(second.request_id()).await["cost"],
+        second.response["usage"]["cost"]
+    );
+    scene.finish().await;
+}
+
+#[tokio::test]
 async fn telephone_audio_is_understood_and_returned() {
     let scene = Scene::start().await;
     let turn = turn(&scene).await;
