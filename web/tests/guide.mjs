@@ -111,6 +111,35 @@ async function shot(page, name) {
   await page.screenshot({ path: `${FOLDER}console-${name}.png` });
 }
 
+/** Shows a conversation with an interrupted answer. */
+async function talk(page, open) {
+  await open("/playground?mode=voice");
+  await page.getByRole("button", { name: "Start without a microphone" }).click();
+  const message = page.getByRole("textbox", { name: "Message" });
+  const answers = page.getByRole("region", { name: "Transcript" }).locator("li").filter({ hasText: /audio out/ });
+  const seconds = async () => (await page.locator(".vtop .num").first().textContent()).split(":")[1];
+  const say = async (text) => {
+    await message.fill(text);
+    await message.press("Enter");
+  };
+  const state = (word) => page.locator(".vtop .chip").getByText(word).waitFor();
+  await say("Good morning. When does the ferry leave?");
+  await answers.waitFor();
+  await state("Ready");
+  await say("The ferry leaves at nine from the northern pier. There is one thing to know about the second crossing, which stops at the outer island and may arrive an hour later.");
+  await state("Speaking");
+  // Four seconds of the answer are heard.
+  const start = Number(await seconds());
+  await page.waitForFunction((end) => Number(document.querySelector(".vtop .num").textContent.split(":")[1]) >= end, start + 4);
+  await page.getByRole("button", { name: /^Interrupt/ }).click();
+  await page.getByText(/^Interrupted after/).waitFor();
+  await say("Then I take the first one. Please reserve two places.");
+  await state("Speaking");
+  await page.waitForFunction(() => document.querySelector(".vlog li:last-child")?.textContent.includes("two places"));
+  await shot(page, "voice");
+  await page.getByRole("button", { name: "End session" }).click();
+}
+
 async function write() {
   await mkdir(FOLDER, { recursive: true });
   const server = await start();
@@ -141,6 +170,7 @@ async function write() {
     await page.keyboard.press("Control+Enter");
     await page.locator(".save.ok").waitFor();
     await shot(page, "playground");
+    await talk(page, open);
     await open("/keys");
     await shot(page, "keys");
     await open("/people");

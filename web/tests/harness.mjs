@@ -82,9 +82,12 @@ async function launch(folder, listen, hasLinks) {
   return { child, links };
 }
 
-/** Opens a browser. Each page collects errors of scripts and of the content security policy. */
-export async function openBrowser() {
-  const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+/**
+ * Opens a browser with these further arguments. Each page collects errors of scripts and of the
+ * content security policy.
+ */
+export async function openBrowser(args = []) {
+  const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", ...args] });
   return {
     async page(options = {}) {
       const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce", ...options });

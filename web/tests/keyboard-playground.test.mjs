@@ -222,6 +222,26 @@ test("a question is edited, and decisions made", async () => {
   await page.setViewportSize({ width: 1440, height: 900 });
 });
 
+test("a conversation is typed, interrupted and ended", async () => {
+  await openMode("Voice");
+  await walk("voice");
+  await tabTo("Start without a microphone");
+  await keyboard.press("Enter");
+  await page.getByText("Session started without a microphone.").waitFor();
+  assert.equal((await focused())?.name, "Voice", "the heading has the focus of the button that disappeared");
+  await tabTo("Message");
+  await keyboard.type("The ferry leaves at nine from the northern pier, and returns at eleven from the outer island.");
+  await keyboard.press("Enter");
+  await page.locator(".vtop .chip").getByText("Speaking").waitFor();
+  await tabTo("Transcript");
+  await keyboard.press("Space");
+  await page.getByText(/^Interrupted after/).waitFor();
+  await tabTo("End session");
+  await keyboard.press("Enter");
+  await page.getByText("Session ended.").waitFor();
+  await tabTo("Reconnect");
+});
+
 test("a batch is created from lines, and its results downloaded", async () => {
   await openMode("Batch");
   await walk("batch");

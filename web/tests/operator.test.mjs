@@ -20,6 +20,7 @@ test("an operator signs in by the link, and opens every page", async () => {
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("heading", { name: "Overview" }).waitFor();
   await page.getByRole("table", { name: "Providers" }).waitFor();
+  await page.getByText("No open sessions").waitFor();
   await inspect(page, "operator-overview");
 
   await page.getByRole("link", { name: "Accounts" }).click();

@@ -4,6 +4,7 @@
 //! within a chunk become references; imports of other chunks stay. Dynamic imports are only
 //! allowed in the entries, so that chunks form no cycle and a name can contain the hash.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -26,6 +27,9 @@ const VENDORED: &[(&str, &str)] = &[
 
 /// Prefix of the name of a chunk in its importers, until the hash of the chunk is known.
 const PENDING: &str = "tollgate-chunk:";
+
+/// Prefix of the name of a worklet in the modules that load it.
+const WORKLET: &str = "tollgate-worklet:";
 
 /// All modules that the entries reach, and their chunks.
 pub struct Bundle {
@@ -59,8 +63,13 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// Writes every chunk. Returns the path on the server for the name of each chunk.
-    pub fn write(&self, files: &mut Files) -> anyhow::Result<BTreeMap<String, String>> {
+    /// Writes every chunk. `worklets` has the path on the server for the name of each worklet.
+    /// Returns the path on the server for the name of each chunk.
+    pub fn write(
+        &self,
+        files: &mut Files,
+        worklets: &BTreeMap<&str, String>,
+    ) -> anyhow::Result<BTreeMap<String, String>> {
         let exported = self.cross_chunk_bindings()?;
         let mut urls = BTreeMap::new();
         let mut left: BTreeSet<&str> = self.chunks.iter().map(String::as_str).collect();
@@ -80,7 +89,8 @@ impl Bundle {
                 bail!("the chunks {left:?} import each other in a cycle");
             };
             let code = minify(name, &self.link(name, &exported)?, SourceType::mjs())?;
-            let code = insert_urls(&code, &urls)?;
+            let code = insert_urls(&code, PENDING, &urls)?;
+            let code = insert_urls(&code, WORKLET, worklets)?;
             urls.insert(name.to_owned(), files.add_hashed(name, "js", code.as_bytes())?);
             left.remove(name);
         }
@@ -358,16 +368,22 @@ fn alias(exported: &BTreeSet<(usize, String)>, module: usize, name: &str) -> Str
     format!("${}", place.unwrap_or_default())
 }
 
-/// Replaces the names of chunks by their paths on the server.
-fn insert_urls(code: &str, urls: &BTreeMap<String, String>) -> anyhow::Result<String> {
-    let mut parts = code.split(PENDING);
+/// Replaces the names of files behind a prefix by their paths on the server.
+fn insert_urls<K: Borrow<str> + Ord>(
+    code: &str,
+    prefix: &str,
+    urls: &BTreeMap<K, String>,
+) -> anyhow::Result<String> {
+    let mut parts = code.split(prefix);
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let end = part.find(['"', '\'', '`']).context("a chunk's name has no end")?;
+        let end = part
+            .find(['"', '\'', '`'])
+            .context("the name of a file has no end")?;
         let (name, rest) = part.split_at(end);
         let url = urls
             .get(name)
-            .with_context(|| format!("unknown chunk `{name}`"))?;
+            .with_context(|| format!("unknown file `{prefix}{name}`"))?;
         out.push_str(url);
         out.push_str(rest);
     }

@@ -12,7 +12,7 @@ mod files;
 mod module;
 mod styles;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -60,6 +60,10 @@ const PAGES: &[Page] = &[
     },
 ];
 
+/// Scripts in separate files, because browsers load them into another thread: the name of each, and
+/// its source.
+const WORKLETS: &[(&str, &str)] = &[("voice-worklet", "src/screens/playground/voice-worklet.ts")];
+
 struct Page {
     /// Name of the page in `src/lib.rs`.
     name: &'static str,
@@ -97,7 +101,12 @@ fn main() -> anyhow::Result<()> {
         .map(|page| format!("src/{}.tsx", page.entry))
         .collect();
     let bundle = Bundle::read(&web, entries.iter().map(String::as_str))?;
-    let urls = bundle.write(&mut files)?;
+    let mut worklets = BTreeMap::new();
+    for (name, path) in WORKLETS {
+        let code = module::compile_script(&web, path)?;
+        worklets.insert(*name, files.add_hashed(name, "js", code.as_bytes())?);
+    }
+    let urls = bundle.write(&mut files, &worklets)?;
 
     let template = String::from_utf8(read(&web.join("shell.html"))?).context("shell.html is not UTF-8")?;
     for page in PAGES {

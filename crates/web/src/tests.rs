@@ -84,6 +84,7 @@ fn imports_name_files_that_exist() {
         let code = text(script);
         for pending in [
             "tollgate-chunk:",
+            "tollgate-worklet:",
             "from\"preact",
             "from\"@preact",
             "from\"./",

@@ -328,6 +328,19 @@ export interface Provider {
   targets: Target[];
 }
 
+export interface RealtimeSession {
+  id: string;
+  account: string;
+  account_name?: string;
+  model: string;
+  kind: "voice" | "transcription";
+  node: string;
+  opened_at: string;
+  last_activity_at: string;
+  charges: number;
+  charged: string;
+}
+
 export interface OperatorAccount extends Account, Partial<Record<LimitName, number | null>> {
   balance?: { credits: string; held: string; allowance?: string; spendable?: string } | null;
 }

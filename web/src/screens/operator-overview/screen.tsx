@@ -8,6 +8,7 @@ import { useResource } from "../../shell/resource.ts";
 import { href } from "../../shell/router.ts";
 import { service } from "../../shell/session.ts";
 import type { AuditEntry, List, OperatorAccount, Provider, Target } from "../../shell/types.ts";
+import { RealtimeSessions } from "./sessions.tsx";
 
 const MAX_ACCOUNTS = 100;
 const RECENT_CHANGES = 8;
@@ -25,7 +26,7 @@ interface Row {
   isFirst: boolean;
 }
 
-/** Health of the providers, number of accounts, and the latest changes. */
+/** Health of the providers, number of accounts, open realtime sessions, and the latest changes. */
 export function Screen() {
   const providers = useResource("providers", (signal) => request<List<Provider>>("GET", "/providers", { signal }));
   const accounts = useResource("accounts", (signal) =>
@@ -108,6 +109,7 @@ export function Screen() {
           <Table caption="Providers" columns={COLUMNS} rows={rowsOf(list)} id={rowId} size="dense" />
         )}
       </Card>
+      <RealtimeSessions />
       <Card
         title="Latest changes"
         action={

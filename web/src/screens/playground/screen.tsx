@@ -30,6 +30,8 @@ import { IMAGE_ENDPOINT, ImageMode, VIDEO_ENDPOINT, VideoMode } from "./media.ts
 import { RESEARCH_ENDPOINT, ResearchMode } from "./research.tsx";
 import { SaveIndicator } from "./save-state.tsx";
 import { defaultSettings } from "./settings.ts";
+import { talkModels } from "./voice-state.ts";
+import { VoiceMode } from "./voice.tsx";
 
 /** Kinds of calls, in the order of their tabs. A kind without a model is not shown. */
 const MODES = [
@@ -44,6 +46,7 @@ const MODES = [
   { value: "research", label: "Research", isShown: () => modelsFor(RESEARCH_ENDPOINT).length > 0 },
   { value: "speech", label: "Speech", isShown: () => modelsFor(SPEECH_ENDPOINT).length > 0 },
   { value: "transcribe", label: "Transcribe", isShown: () => modelsFor(TRANSCRIPTION_ENDPOINT).length > 0 },
+  { value: "voice", label: "Voice", isShown: () => talkModels().length > 0 },
   { value: "embed", label: "Embed", isShown: () => modelsFor(EMBEDDINGS_ENDPOINT).length > 0 },
   { value: "decide", label: "Decide", isShown: () => modelsFor(DECISIONS_ENDPOINT).length > 0 },
   { value: "batch", label: "Batch", isShown: () => batchModels().length > 0 },
@@ -106,6 +109,7 @@ const KINDS: Record<string, Mode> = {
   research: "research",
   speech: "speech",
   transcription: "transcribe",
+  realtime: "voice",
   embedding: "embed",
   decision: "decide",
 };
@@ -148,6 +152,7 @@ const PAGES: Record<Mode, ComponentType<{ tabs: ComponentChildren; mayCall: bool
   research: ResearchMode,
   speech: SpeechMode,
   transcribe: TranscriptionMode,
+  voice: VoiceMode,
   embed: EmbeddingsMode,
   decide: DecisionsMode,
   batch: BatchMode,
