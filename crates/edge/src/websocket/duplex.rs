@@ -113,6 +113,22 @@ impl Inbox {
     }
 }
 
+impl Inbox {
+    /// Reads and drops messages until the client answers the close frame, for up to five seconds.
+    /// A connection that ends with unread messages is reset, and a client that is still sending
+    /// would not receive the close frame.
+    pub async fn drain(mut self) {
+        let answered = async {
+            while let Some(Ok(message)) = self.stream.next().await {
+                if matches!(message, Message::Close(_)) {
+                    return;
+                }
+            }
+        };
+        let _ = timeout(CLOSE_TIMEOUT, answered).await;
+    }
+}
+
 impl Outbox {
     /// Queues a text message. A message to a client that has disconnected is dropped.
     pub fn send(&self, text: impl Into<Utf8Bytes>) {

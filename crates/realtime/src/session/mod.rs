@@ -185,6 +185,8 @@ impl VoiceSession {
             .await;
         if let Some(closing) = self.closing {
             self.events.close(closing);
+            // The session no longer counts, while its client answers.
+            self.opening.shared.pipeline.calls.spawn(inbox.drain());
         }
         let seconds = self.started.elapsed().as_secs();
         tracing::info!(

@@ -11,6 +11,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::{SinkExt, StreamExt};
 use hyper::Request;
 use hyper::body::Incoming;
@@ -93,6 +95,12 @@ impl Session {
         let content = json!([{"type": "input_text", "text": text}]);
         let item = json!({"type": "message", "role": "user", "content": content});
         self.send(json!({"type": "conversation.item.create", "item": item}))
+            .await;
+    }
+
+    async fn append_silence(&mut self, ms: usize) {
+        let audio = STANDARD.encode(vec![0_u8; 48 * ms]);
+        self.send(json!({"type": "input_audio_buffer.append", "audio": audio}))
             .await;
     }
 
@@ -226,4 +234,30 @@ async fn a_client_that_does_not_read_loses_its_connection_after_a_minute() {
     pass(61).await;
     ended(&scene, &tenant).await;
     assert_eq!(session.end().await, None);
+}
+
+#[tokio::test]
+async fn a_transcription_that_is_not_paid_for_a_minute_is_closed() {
+    let scene = Scene::new(Arc::new(NoFiles), |_| {}).await;
+    let tenant = scene.tenant(0).await;
+    let mut session = Session::open(&scene, &tenant, TRANSCRIPTION).await;
+    for (seconds, is_tried) in [(0, true), (1, false), (4, true), (40, true)] {
+        pass(seconds).await;
+        session.append_silence(1_000).await;
+        session
+            .send(json!({"type": "session.update", "session": {}}))
+            .await;
+        let event = session.event().await;
+        if is_tried {
+            assert_eq!(event["error"]["code"], "insufficient_credits", "{event}");
+            assert_eq!(session.event().await["type"], "session.updated");
+        } else {
+            assert_eq!(event["type"], "session.updated", "{event}");
+        }
+    }
+    pass(20).await;
+    session.append_silence(1_000).await;
+    assert_eq!(session.event().await["error"]["code"], "insufficient_credits");
+    assert_eq!(session.end().await, Some(1008));
+    ended(&scene, &tenant).await;
 }
