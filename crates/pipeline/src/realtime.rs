@@ -58,7 +58,7 @@ impl Pipeline {
                 }
             }
         }
-        Err(failure.unwrap_or_else(|| unsupported(&routed.public_model)))
+        Err(failure.unwrap_or_else(|| unsupported_realtime(&routed.public_model)))
     }
 
     async fn open_candidate(
@@ -133,7 +133,8 @@ const fn is_final(error: &UpstreamError) -> bool {
     )
 }
 
-fn unsupported(model: &str) -> Error {
+/// Returns the error for a model without realtime sessions.
+pub fn unsupported_realtime(model: &str) -> Error {
     let message = format!(
         "The model '{model}' does not support realtime sessions. GET /v1/models lists the endpoints of each model."
     );

@@ -14,7 +14,7 @@ use tollgate_edge::websocket::{Handshake, Session as Connection, SessionLabel};
 use tollgate_formats::openai_realtime::{
     DEFAULT_SERVER_VAD, Dialect, Session, SessionKind, SessionLimits, SessionUpdate, Transcription,
 };
-use tollgate_pipeline::Routed;
+use tollgate_pipeline::{Routed, unsupported_realtime};
 use tollgate_types::{Error, ErrorCode, RealtimeSessionId};
 
 use crate::meters::OpenSession;
@@ -203,7 +203,7 @@ async fn opening(
             let opened = pipeline.open_realtime(routed, ctx.id).await?;
             Way::Relay(Relay::start(pipeline.clone(), opened))
         }
-        None => return Err(unsupported(&routed.public_model)),
+        None => return Err(unsupported_realtime(&routed.public_model)),
     };
     Ok(AnyOpening::Voice(Box::new(Opening {
         shared: realtime.shared.clone(),
@@ -273,12 +273,4 @@ pub(crate) fn first_session(
 pub(crate) fn secret_model(named: &str) -> Error {
     let message = format!("The client secret opens sessions of the model '{named}' only.");
     Error::new(ErrorCode::InvalidParameter, message)
-}
-
-/// Returns the error for a model without realtime sessions.
-pub(crate) fn unsupported(model: &str) -> Error {
-    let message = format!(
-        "The model '{model}' does not support realtime sessions. GET /v1/models lists the endpoints of each model."
-    );
-    Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model")
 }

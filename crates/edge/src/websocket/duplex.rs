@@ -111,9 +111,7 @@ impl Inbox {
             }
         }
     }
-}
 
-impl Inbox {
     /// Reads and drops messages until the client answers the close frame, for up to five seconds.
     /// A connection that ends with unread messages is reset, and a client that is still sending
     /// would not receive the close frame.

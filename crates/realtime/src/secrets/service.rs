@@ -6,11 +6,11 @@ use tollgate_accounts::{Caller, ClientSecrets, NewClientSecret};
 use tollgate_catalog::ModelKind;
 use tollgate_edge::RequestContext;
 use tollgate_formats::openai_realtime::{Dialect, Session, SessionKind, SessionLimits, SessionUpdate};
-use tollgate_pipeline::Routed;
+use tollgate_pipeline::{Routed, unsupported_realtime};
 use tollgate_types::{Error, ErrorCode, RealtimeSessionId, SessionId};
 
 use super::read;
-use crate::socket::{first_session, stages_of, unsupported};
+use crate::socket::{first_session, stages_of};
 use crate::{Realtime, RealtimeSettings};
 
 /// The creator of a secret.
@@ -153,7 +153,7 @@ fn check_kind(routed: &Routed, kind: SessionKind, settings: &RealtimeSettings) -
     };
     match is_fit {
         true => Ok(()),
-        false => Err(unsupported(&model.id)),
+        false => Err(unsupported_realtime(&model.id)),
     }
 }
 
