@@ -61,7 +61,7 @@ pub use health::Health;
 pub use json_prompt::{JsonPrompt, answer_text};
 pub use media::{MediaSources, ReferencesMedia};
 pub use moderate::Moderated;
-pub use policy::Policy;
+pub use policy::{OutputInspection, Policy};
 pub use purse::{Purse, Reservation};
 pub use realtime::{OpenedRealtime, realtime_error, unsupported_realtime};
 pub use route::{Providers, Route, Routed};

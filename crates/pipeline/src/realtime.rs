@@ -10,6 +10,7 @@ use crate::Pipeline;
 use crate::admit::free_context;
 use crate::dispatch::public_error;
 use crate::health::Shape;
+use crate::policy::OutputInspection;
 use crate::route::{Route, Routed};
 use crate::session::PaidTurn;
 
@@ -111,17 +112,11 @@ impl Pipeline {
         }
     }
 
-    /// Whether the content policy reads what models generate.
-    pub fn inspects_output(&self) -> bool {
-        self.policy().is_some_and(|policy| policy.inspects_output())
-    }
-
-    /// Whether the content policy forbids the text that a model has generated so far.
-    pub async fn forbids_output(&self, request: RequestId, text: &str) -> bool {
-        match self.policy() {
-            Some(policy) => policy.forbids(request, &[text.to_owned()]).await,
-            None => false,
-        }
+    /// Returns the inspection of a response's output; `None` if the content policy does not read
+    /// it.
+    pub fn output_inspection(&self, request: RequestId) -> Option<OutputInspection> {
+        let policy = self.policy().filter(|policy| policy.inspects_output())?;
+        Some(OutputInspection::new(policy, request))
     }
 }
 

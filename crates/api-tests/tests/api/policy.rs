@@ -59,7 +59,7 @@ prices = {{ input = "1" }}
 }
 
 /// Starts a scene with this policy, in which `UPSTREAM` stands for the address of the upstream.
-async fn scene(policy: &str) -> Scene {
+pub async fn scene(policy: &str) -> Scene {
     let upstream = FakeUpstream::start().await;
     upstream.set_api_key(PROVIDER_KEY);
     let config = more_models(&upstream) + &policy.replace("UPSTREAM", &upstream.base_url());

@@ -84,9 +84,13 @@ impl Classifier {
     /// Whether to classify a stream now. The last `unseen` bytes of `text` have not been
     /// classified. `is_last` is `true` if no text of the channel follows.
     pub(super) fn is_due(&self, text: &str, unseen: usize, is_last: bool) -> bool {
-        let is_sentence =
-            text.trim_end().ends_with(['.', '!', '?', '。', '！', '？']) || text.ends_with('\n');
+        let is_sentence = ends_sentence(text);
         unseen >= MAX_STEP_BYTES || (unseen >= MIN_STEP_BYTES && is_sentence) || (is_last && unseen > 0)
+    }
+
+    /// Like [`Self::is_due`], for a text that is not held back: it is classified earlier.
+    pub(super) fn is_due_in_speech(&self, text: &str, unseen: usize, is_last: bool) -> bool {
+        unseen >= MIN_STEP_BYTES || (unseen > 0 && (is_last || ends_sentence(text)))
     }
 
     /// Classifies inputs for the moderation endpoint, with the configured thresholds. Returns an
@@ -160,6 +164,10 @@ impl Classifier {
             None => None,
         }
     }
+}
+
+fn ends_sentence(text: &str) -> bool {
+    text.trim_end().ends_with(['.', '!', '?', '。', '！', '？']) || text.ends_with('\n')
 }
 
 /// Splits a text into parts of at most [`MAX_PART_BYTES`] bytes.

@@ -2,10 +2,11 @@
 //! are sent to the caller.
 //!
 //! Before a call, [`Policy::check_input`] rejects forbidden prompts. After the call, `whole`
-//! censors complete responses, and `stream` censors streamed ones. Without a policy, nothing is
-//! checked.
+//! censors complete responses, `stream` censors streamed ones, and `inspection` ends speech.
+//! Without a policy, nothing is checked.
 
 mod classify;
+mod inspection;
 mod moderate;
 mod rules;
 mod stream;
@@ -18,6 +19,7 @@ use tollgate_types::{Error, ErrorCode, RequestId};
 use tollgate_upstream::UpstreamError;
 
 pub use classify::{Classifier, OnError};
+pub use inspection::OutputInspection;
 pub use rules::{Rule, RuleError, RuleSpec};
 
 /// Configured rules and classifiers; a reload replaces all of them.

@@ -10,7 +10,7 @@ use super::rules::{MAX_HELD_BACK_BYTES, Rule};
 
 /// Number of bytes of sent text to retain, as left context for word boundaries and for the
 /// classifier.
-const CONTEXT: usize = 512;
+pub(super) const CONTEXT: usize = 512;
 
 /// Kind of text in a choice. Matches do not span channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tollgate_pipeline::Pipeline;
+use tollgate_pipeline::OutputInspection;
 use tollgate_upstream::{ItemKey, REALTIME_RATE, RealtimeEvent, RealtimeFinish, RealtimeLink, UpstreamError};
 
 use super::mirror::Mirror;
@@ -34,7 +34,7 @@ pub(super) enum End {
 pub(super) struct Delivery<'a> {
     order: &'a RelayOrder,
     cancelled: &'a CancellationToken,
-    pipeline: &'a Pipeline,
+    inspection: Option<OutputInspection>,
     mirror: &'a mut Mirror,
     pace: Pace,
     waiting: VecDeque<Progress>,
@@ -45,21 +45,19 @@ pub(super) struct Delivery<'a> {
     unopened: Option<ItemKey>,
     /// Item of the gateway with the text and audio of the answer.
     message: Option<Arc<str>>,
-    /// Text that the model has generated, for the content policy.
-    text: String,
 }
 
 impl<'a> Delivery<'a> {
     pub(super) fn new(
         order: &'a RelayOrder,
         cancelled: &'a CancellationToken,
-        pipeline: &'a Pipeline,
+        inspection: Option<OutputInspection>,
         mirror: &'a mut Mirror,
     ) -> Self {
         Self {
             order,
             cancelled,
-            pipeline,
+            inspection,
             mirror,
             pace: Pace::new(order.outbox.clone(), order.lead_ms),
             waiting: VecDeque::new(),
@@ -67,7 +65,6 @@ impl<'a> Delivery<'a> {
             end: None,
             unopened: None,
             message: None,
-            text: String::new(),
         }
     }
 
@@ -143,8 +140,12 @@ impl<'a> Delivery<'a> {
                     self.waiting.push_back(Progress::CallArguments { index, delta });
                 }
             }
-            RealtimeEvent::Ended { finish, usage } => self.end(finish, usage),
+            RealtimeEvent::Ended { finish, usage } => match self.withhold_rest().await {
+                true => self.end(RealtimeFinish::ContentFilter, usage),
+                false => self.end(finish, usage),
+            },
             RealtimeEvent::Failed(error) => {
+                self.withhold_rest().await;
                 let reported = error.reported.as_deref().copied();
                 self.note_usage(reported);
                 self.end = Some(End::Failed(error));
@@ -226,21 +227,38 @@ impl<'a> Delivery<'a> {
         self.order
             .consumption
             .change(|consumed| consumed.output_bytes += size);
-        if !self.pipeline.inspects_output() {
+        let Some(inspection) = &mut self.inspection else {
+            return Ok(true);
+        };
+        if !inspection.forbids(text).await {
             return Ok(true);
         }
-        self.text.push_str(text);
-        if !self.pipeline.forbids_output(self.order.request, &self.text).await {
-            return Ok(true);
+        self.stop(link).await?;
+        self.withhold();
+        self.end = Some(End::Finished(Finish::ContentFilter));
+        Ok(false)
+    }
+
+    /// Withholds what was not passed on, if the content policy forbids the end of the output.
+    /// Returns whether it does.
+    async fn withhold_rest(&mut self) -> bool {
+        let is_forbidden = match &mut self.inspection {
+            Some(inspection) => inspection.forbids_rest().await,
+            None => false,
+        };
+        if is_forbidden {
+            self.withhold();
         }
+        is_forbidden
+    }
+
+    /// Discards what was not passed on, and removes the message from the provider's conversation.
+    fn withhold(&mut self) {
         self.waiting.clear();
         self.waiting_bytes = 0;
-        self.stop(link).await?;
         if let Some(id) = &self.message {
             self.mirror.withdraw(id);
         }
-        self.end = Some(End::Finished(Finish::ContentFilter));
-        Ok(false)
     }
 
     async fn cancel(mut self, link: &mut dyn RealtimeLink) -> Result<End, UpstreamError> {

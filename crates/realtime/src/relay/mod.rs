@@ -226,7 +226,8 @@ impl Connection {
             Err(error) if is_refusal(&error) => return Ok(End::Failed(error)),
             Err(error) => return Err(error),
         }
-        let delivery = Delivery::new(order, cancelled, &self.pipeline, &mut self.mirror);
+        let inspection = self.pipeline.output_inspection(order.request);
+        let delivery = Delivery::new(order, cancelled, inspection, &mut self.mirror);
         delivery.run(&mut *self.opened.link).await
     }
 

@@ -14,6 +14,14 @@ const INPUT_AUDIO: i64 = 1_000;
 const CACHED_AUDIO: i64 = 100;
 const OUTPUT_AUDIO: i64 = 2_000;
 const QUESTION: &str = "Good morning, what can you tell me about lighthouses?";
+/// A policy whose classifier reads answers.
+const CLASSIFIER: &str = r#"
+[policy.classifier]
+url = "UPSTREAM/moderations"
+api_key_env = "PROVIDER_KEY"
+model = "judge-1"
+apply = "output"
+"#;
 /// A reply of about five seconds.
 const LONG: &str = "One two three four five six seven eight nine ten, eleven twelve thirteen fourteen. ";
 
@@ -342,5 +350,55 @@ async fn the_model_of_the_catalog_is_the_only_name_that_the_client_sees() {
         let text = event.to_string();
         assert!(!text.contains("\"sim\"") && !text.contains("sim_"), "{text}");
     }
+    scene.finish().await;
+}
+
+/// Returns whether a response ended because of the content policy.
+fn is_filtered(reply: &Reply) -> bool {
+    let response = &reply.response;
+    response["status"] == "incomplete" && response["status_details"]["reason"] == "content_filter"
+}
+
+#[tokio::test]
+async fn a_forbidden_answer_ends_and_is_charged() {
+    let rules = "[policy.rules.coming-out]\napply = \"output\"\nwords = [\"violent\"]\n";
+    for (policy, is_withheld) in [(rules, true), (CLASSIFIER, false)] {
+        let scene = crate::policy::scene(policy).await;
+        let mut session = open(&scene).await;
+        let mut total = 0;
+        for end in [". And so the story of the lighthouse ends.", ""] {
+            let question = format!("This sentence is harmless. But this one is violent{end}");
+            let reply = session.ask(&question).await;
+            assert!(is_filtered(&reply), "{}", reply.response);
+            assert!(question.starts_with(&reply.transcript), "{}", reply.transcript);
+            let has_word = reply.transcript.contains("violent");
+            assert!(!(has_word && is_withheld), "{}", reply.transcript);
+            assert!(!reply.transcript.contains("lighthouse"), "{}", reply.transcript);
+            total += charged(&scene, &reply).await;
+        }
+        let reply = session.ask("All is calm. It will be so.").await.completed();
+        assert_eq!(reply.transcript, "All is calm. It will be so.");
+        total += charged(&scene, &reply).await;
+        session.close().await;
+        let check = scene.finish().await;
+        assert_eq!((check.usage_rows, check.revenue), (3, total));
+    }
+}
+
+#[tokio::test]
+async fn each_sentence_of_an_answer_is_classified_once() {
+    let scene = crate::policy::scene(CLASSIFIER).await;
+    let mut session = open(&scene).await;
+    let answer = "The sun rises. The lamp goes out. The keeper sleeps";
+    let reply = session.ask(answer).await.completed();
+    assert_eq!(reply.transcript, answer);
+    let requests = scene.upstream.requests();
+    let texts: Vec<Value> = requests
+        .iter()
+        .map(|request| request.json().unwrap()["input"][0].clone())
+        .collect();
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert_eq!(texts[2], answer);
+    session.close().await;
     scene.finish().await;
 }
