@@ -80,11 +80,8 @@ impl OutputInspection {
 
     /// Removes output that is no context of later matches and classifications.
     fn cut(&mut self) {
-        let unseen = match &self.policy.output_classifier {
-            Some(_) => self.unseen,
-            None => 0,
-        };
-        let context = CONTEXT + unseen.max(MAX_HELD_BACK_BYTES);
+        // A classifier has at most its minimum step to read, which is less.
+        let context = CONTEXT + MAX_HELD_BACK_BYTES;
         let cut = self
             .text
             .floor_char_boundary(self.text.len().saturating_sub(context));
