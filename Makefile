@@ -24,7 +24,7 @@ RUN_PROOFS := cargo test $(LOCKED) --workspace --lib --bins --tests -- --ignored
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint audit prove fuzz nightly bench measure sdks console clients real-servers docs openapi
+.PHONY: help run test format build-tests install-clients check lint audit prove fuzz nightly bench measure sdks console clients real-servers docs openapi
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,11 +35,27 @@ run: ## Build the release binary and start the gateway with its default settings
 
 BUILT := $${CARGO_TARGET_DIR:-target}/debug
 
+# One compilation of the workspace applies clippy and rustdoc, and builds the tests.
+CHECKED := RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/scripts/checked-rustc.sh
+
 # The client tests use the binaries that the Rust tests have built.
-test: check ## Run check, all tests, the console's journeys and the official clients; starts PostgreSQL and Redis if necessary
-	$(SERVICES) --in-memory $(RUN_TESTS)
-	TOLLGATE_BIN=$(BUILT)/tollgate $(MAKE) console
-	TOLLGATE_BIN=$(BUILT)/tollgate FAKE_UPSTREAM_BIN=$(BUILT)/fake-upstream $(MAKE) sdks
+test: format ## Run the checks of `check`, all tests, the console's journeys and the official clients; starts PostgreSQL and Redis if necessary
+	$(MAKE) --jobs=2 --keep-going build-tests install-clients
+	$(CHECKED) cargo xtask openapi check
+	$(CHECKED) $(SERVICES) --in-memory $(RUN_TESTS)
+	TOLLGATE_BIN=$(BUILT)/tollgate FAKE_UPSTREAM_BIN=$(BUILT)/fake-upstream \
+		$(MAKE) --jobs=2 --output-sync=target console sdks
+
+format:
+	cargo fmt --all --check
+	$(CHECKED) cargo xtask tidy
+
+build-tests:
+	$(CHECKED) $(RUN_TESTS) --no-run
+
+install-clients:
+	web/run.sh --install
+	sdk-tests/run.sh --official --install
 
 # With the features of the tests, the dependencies of the documentation are those of clippy.
 DOCS := --workspace --features tollgate-storage/conformance --no-deps --document-private-items

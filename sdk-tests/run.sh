@@ -8,6 +8,7 @@ Runs official clients, frameworks and coding agents against a gateway. Prints a 
 each case for each client: pass, FAIL or skip.
 
 Usage: sdk-tests/run.sh [--official | --toolkits] [--case TEXT] [--client NAME] [--config FILE] [--storage postgres] [--wire NAME]
+       sdk-tests/run.sh --install [--official | --toolkits] [--client NAME]
        sdk-tests/run.sh --base-url URL --key KEY --model MODEL [--abilities LIST]
                         [--official] [--case TEXT] [--client NAME]
 
@@ -18,6 +19,7 @@ the environment, for instance TOLLGATE_STORAGE__URL=postgres://….
 
   --official         only the official clients, without frameworks and agents
   --toolkits         only the frameworks for agents, whose conversations contain tools, images and reminders
+  --install          only install the clients
   --base-url URL     a running server, for instance http://127.0.0.1:8080/v1
   --key KEY          an API key of that server; its account needs credits and at least 1000 requests a minute
   --model MODEL      the model to call
@@ -54,13 +56,14 @@ readonly official="$openai anthropic-python anthropic-node google-python google-
 readonly toolkits='pydantic-ai openai-agents openai-agents-node crewai langchain-node'
 readonly others="langchain litellm ai-sdk $toolkits pipecat livekit codex claude-code gemini-cli"
 
-base_url='' key='' model='' abilities='' only_client='' only_case='' config='' storage='' wire=''
+base_url='' key='' model='' abilities='' only_client='' only_case='' config='' storage='' wire='' install=''
 selection="$official $others"
 while [ $# -gt 0 ]; do
     case $1 in
         --help | -h) usage; exit 0 ;;
         --official) selection=$official; shift; continue ;;
         --toolkits) selection=$toolkits; shift; continue ;;
+        --install) install=1; shift; continue ;;
         --base-url | --key | --model | --abilities | --client | --case | --config | --storage | --wire)
             [ $# -ge 2 ] || { echo "run.sh: $1 needs a value" >&2; exit 2; } ;;
         *) echo "run.sh: unknown argument $1 (see --help)" >&2; exit 2 ;;
@@ -178,6 +181,8 @@ for client in $selection; do
         codex | claude-code | gemini-cli) install_node agents ;;
     esac
 done
+
+[ -z "$install" ] || exit 0
 
 # --- the server ------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 # Checks the types of the console and runs its journeys in Chromium, against TOLLGATE_BIN.
 #
 # Installs the npm packages of web/package-lock.json, and Chromium from Debian's packages if no
-# CHROMIUM is set and /usr/bin/chromium is absent.
+# CHROMIUM is set and /usr/bin/chromium is absent. With --install, it ends then.
 set -euo pipefail
 if [ -n "${TOLLGATE_BIN:-}" ]; then
   TOLLGATE_BIN=$(realpath "$TOLLGATE_BIN")
@@ -26,6 +26,10 @@ if [ ! -x "$CHROMIUM" ]; then
   "${root[@]}" apt-get update -qq >&2
   "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >&2
 fi
-npm ci --ignore-scripts --no-audit --no-fund --silent
+if ! cmp -s package-lock.json node_modules/installed.json; then
+  npm ci --ignore-scripts --no-audit --no-fund --silent
+  cp package-lock.json node_modules/installed.json
+fi
+[ "${1:-}" != --install ] || exit 0
 npm run --silent types
 npm test --silent
