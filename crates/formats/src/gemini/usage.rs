@@ -10,6 +10,11 @@ use tollgate_types::{Credits, Unit, Usage};
 /// Reads a usage object. The format omits counts of zero. Returns `None` without a prompt count, or
 /// if a count other than those by modality is implausible.
 pub fn read_usage(report: &Value) -> Option<Usage> {
+    read_counts(report, "candidatesTokenCount")
+}
+
+/// Reads a usage object in which the count of the answer has this name.
+pub(super) fn read_counts(report: &Value, output: &str) -> Option<Usage> {
     let count = |name: &str| match report.get(name) {
         None | Some(Value::Null) => Some(0),
         Some(value) => value.as_u64().filter(|quantity| *quantity <= MAX_QUANTITY),
@@ -26,7 +31,7 @@ pub fn read_usage(report: &Value) -> Option<Usage> {
             .with(Unit::Input, uncached - audio)
             .with(Unit::InputAudio, audio)
             .with(Unit::CacheRead, cached)
-            .with(Unit::Output, count("candidatesTokenCount")?)
+            .with(Unit::Output, count(output)?)
             .with(Unit::Reasoning, count("thoughtsTokenCount")?),
     )
 }
