@@ -27,9 +27,11 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     match &event {
-        UpstreamEvent::AudioCommitted { item_id } | UpstreamEvent::ItemAdded { item_id, .. } => {
-            check_id(Some(item_id));
-        }
+        UpstreamEvent::AudioCommitted { item_id }
+        | UpstreamEvent::ItemAdded { item_id, .. }
+        | UpstreamEvent::InputTranscriptDelta { item_id, .. }
+        | UpstreamEvent::InputTranscriptCompleted { item_id, .. }
+        | UpstreamEvent::InputTranscriptFailed { item_id, .. } => check_id(Some(item_id)),
         UpstreamEvent::ResponseCreated { response_id } => check_id(Some(response_id)),
         UpstreamEvent::OutputItemAdded { place, .. }
         | UpstreamEvent::TextDelta { place, .. }

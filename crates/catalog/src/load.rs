@@ -43,6 +43,9 @@ pub struct ModelEntry {
     pub research: Option<ResearchEntry>,
     /// Models of the stages of a voice model that the gateway executes.
     pub voice: Option<VoiceStages>,
+    /// Whether the provider transcribes audio while it arrives. Default: whether the names of all
+    /// targets contain the word `live` or `realtime`.
+    pub live: Option<bool>,
     /// Name for display; not unique.
     pub display_name: Option<String>,
     /// Release date as an ISO 8601 date.
@@ -242,6 +245,8 @@ pub fn load(input: &CatalogInput) -> Result<Snapshot, LoadError> {
         apply_entry(id, entry, input, &rows, &mut models)?;
     }
     for model in models.values_mut() {
+        let stated = input.models.get(&*model.id).and_then(|entry| entry.live);
+        model.live = stated.unwrap_or_else(|| model.has_live_names());
         versions::follow(model, input, &rows);
         versions::set_abilities(model, input, &rows);
     }
@@ -328,6 +333,7 @@ fn builtin_model(row: &BuiltinModel, prices: Prices, candidates: Vec<Candidate>,
         research: None,
         report: row.report,
         voice: row.voice.clone().map(Arc::new),
+        live: false,
         candidates,
     }
 }
@@ -379,6 +385,7 @@ fn unknown_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate
         research: None,
         report: None,
         voice: None,
+        live: false,
         candidates,
     }
 }
@@ -525,12 +532,24 @@ fn apply_entry(
     }
     check_limits(&path, entry)?;
     override_facts(&mut model, entry);
+    check_live(&path, entry, &model)?;
     model.report = report_limits(&path, &entry.limits, &model)?;
     let facts = listings(&model.candidates, input);
     let takes_unknown = is_unknown && model.unknown.input && entry.input.is_none();
     apply_listings(&mut model, &facts, takes_unknown);
     models.insert(id.to_owned(), model);
     Ok(())
+}
+
+/// Rejects live transcription of a model of another type.
+fn check_live(path: &str, entry: &ModelEntry, model: &Model) -> Result<(), LoadError> {
+    match entry.live == Some(true) && model.kind != ModelKind::Transcription {
+        true => fault(
+            format!("{path}.live"),
+            "only a model of the type \"transcription\" can have 'live'",
+        ),
+        false => Ok(()),
+    }
 }
 
 /// Rejects settings that a research model of the gateway does not have.

@@ -59,6 +59,8 @@ pub struct Model {
     pub report: Option<ReportLimits>,
     /// Models of the stages of a voice model that the gateway executes; `None` for other models.
     pub voice: Option<Arc<VoiceStages>>,
+    /// Whether the provider transcribes audio while it arrives, over one connection.
+    pub live: bool,
     /// Routes to the model: the targets of its block, or all providers that offer it. Never empty.
     pub candidates: Vec<Candidate>,
 }
@@ -89,6 +91,15 @@ impl Model {
             true => StructuredOutput::None,
             false => self.structured_output,
         }
+    }
+
+    /// Whether this is a transcription model whose names at all providers say that it transcribes
+    /// audio while it arrives.
+    pub(crate) fn has_live_names(&self) -> bool {
+        let mut candidates = self.candidates.iter();
+        self.kind == ModelKind::Transcription
+            && !self.candidates.is_empty()
+            && candidates.all(|candidate| has_word(&candidate.upstream_model, LIVE_WORDS))
     }
 
     /// Whether the model accepts this kind of input. All kinds are accepted if the input is
@@ -199,6 +210,9 @@ const REALTIME_PREFIXES: &[&str] = &["grok-voice"];
 /// Words in the names of models with a word of [`REALTIME_FAMILIES`] that only transcribe.
 const LIVE_TRANSCRIPTION_FAMILIES: &[&str] = &["whisper", "transcribe", "voxtral"];
 
+/// Words in the names of transcription models that transcribe audio while it arrives.
+const LIVE_WORDS: &[&str] = &["live", "realtime"];
+
 /// Words in the names of decision models.
 const DECISION_FAMILIES: &[&str] = &["decide", "decider", "decision", "decisions", "systemone"];
 
@@ -255,10 +269,7 @@ impl ModelKind {
         let last = name.rsplit('/').next().unwrap_or_default();
         let begins = |families: &[&str]| families.iter().any(|family| last.starts_with(family));
         let is_family = |family: &&str| last.starts_with(*family) || last.contains(&format!("-{family}"));
-        let has_word = |families: &[&str]| {
-            last.split(['-', '_', '.', ':'])
-                .any(|word| families.contains(&word))
-        };
+        let has_word = |families: &[&str]| has_word(last, families);
         if last.contains("moderation") {
             ModelKind::Moderation
         } else if last.contains("embed") || EMBEDDING_FAMILIES.iter().any(is_family) {
@@ -282,6 +293,12 @@ impl ModelKind {
             ModelKind::Chat
         }
     }
+}
+
+/// Whether a part of a name, without regard to case, is one of the words.
+fn has_word(name: &str, words: &[&str]) -> bool {
+    let last = name.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    last.split(['-', '_', '.', ':']).any(|part| words.contains(&part))
 }
 
 /// A kind of content.

@@ -4,7 +4,7 @@
 //! Suggested reading order: [`error`], [`openai_chat`], [`openai_completions`],
 //! [`anthropic_messages`], [`openai_responses`], [`openai_realtime`], [`gemini`],
 //! [`bedrock_converse`], [`to_common`], [`image`], [`counting`], [`decisions`], [`embeddings`],
-//! [`lossless`], [`sse`], [`json`].
+//! [`lossless`], [`sse`], [`json`]. [`vllm_realtime`] is the protocol of one server.
 //!
 //! Most formats are folders with the same modules: `wire` (types), `validate` (checks a body in one
 //! pass without copying it), `decode` and `encode` (to and from the common form), `stream`
@@ -29,6 +29,7 @@ pub mod reasoning_envelope;
 pub mod request;
 pub mod sse;
 pub mod to_common;
+pub mod vllm_realtime;
 
 pub use error::DecodeError;
 pub use request::{Media, ResponseFormatKind};

@@ -63,7 +63,7 @@ pub use media::{MediaSources, ReferencesMedia};
 pub use moderate::Moderated;
 pub use policy::{OutputInspection, Policy};
 pub use purse::{Purse, Reservation};
-pub use realtime::{OpenedRealtime, realtime_error, unsupported_realtime};
+pub use realtime::{OpenedRealtime, OpenedTranscription, realtime_error, unsupported_realtime};
 pub use route::{Providers, Route, Routed};
 pub use run::{AnswerChunk, Delivered, DeliveredStream, Served};
 pub use search::{GuardedSearch, SEARCH_SECONDS, test_search};

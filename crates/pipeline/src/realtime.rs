@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use tollgate_catalog::Candidate;
 use tollgate_types::{Error, ErrorCode, RequestId};
-use tollgate_upstream::{CallContext, RealtimeCall, RealtimeLink, UpstreamError, UpstreamErrorKind};
+use tollgate_upstream::{
+    CallContext, LiveTranscriptionCall, LiveTranscriptionLink, RealtimeCall, RealtimeLink,
+    TranscriptionSettings, UpstreamError, UpstreamErrorKind,
+};
 
 use crate::Pipeline;
 use crate::admit::free_context;
@@ -40,6 +43,20 @@ pub fn realtime_error(error: &UpstreamError) -> Error {
     public_error(error, INPUT)
 }
 
+/// An open connection to a transcription model.
+pub struct OpenedTranscription {
+    /// Connection without audio.
+    pub link: Box<dyn LiveTranscriptionLink>,
+    candidate: Candidate,
+}
+
+impl OpenedTranscription {
+    /// Returns the candidate that serves the connection, for usage rows.
+    pub fn target(&self) -> Arc<str> {
+        self.candidate.target.clone()
+    }
+}
+
 impl Pipeline {
     /// Opens a connection to a candidate of the model. Tries the candidates in order, each one
     /// once. Returns the public error of the last one if all fail, and `unsupported_endpoint` if
@@ -47,47 +64,79 @@ impl Pipeline {
     pub async fn open_realtime(&self, routed: &Routed, request: RequestId) -> Result<OpenedRealtime, Error> {
         let mut failure = None;
         for route in &routed.routes {
-            match self.open_candidate(route, request).await {
-                None => {}
-                Some(Ok(opened)) => return Ok(opened),
-                Some(Err(error)) => {
-                    let is_final = is_final(&error);
-                    failure = Some(realtime_error(&error));
-                    if is_final {
-                        break;
-                    }
+            let Some(realtime) = route.provider.realtime() else {
+                continue;
+            };
+            let call = RealtimeCall {
+                upstream_model: route.candidate.upstream_model.clone(),
+            };
+            match realtime.open(&self.connection_context(request), &call).await {
+                Ok(link) => {
+                    return Ok(OpenedRealtime {
+                        link,
+                        has_outside_responses: realtime.has_outside_responses(),
+                        has_editable_items: realtime.has_editable_items(),
+                        candidate: route.candidate.clone(),
+                    });
                 }
+                Err(error) if self.refused(route, request, &error, &mut failure) => break,
+                Err(_) => {}
             }
         }
         Err(failure.unwrap_or_else(|| unsupported_realtime(&routed.public_model)))
     }
 
-    async fn open_candidate(
+    /// Opens a connection for live transcription, as [`Pipeline::open_realtime`] does.
+    pub async fn open_live_transcription(
+        &self,
+        routed: &Routed,
+        settings: &TranscriptionSettings,
+        request: RequestId,
+    ) -> Result<OpenedTranscription, Error> {
+        let mut failure = None;
+        for route in &routed.routes {
+            let Some(transcriptions) = route.provider.live_transcriptions() else {
+                continue;
+            };
+            let call = LiveTranscriptionCall {
+                upstream_model: route.candidate.upstream_model.clone(),
+                settings: settings.clone(),
+            };
+            match transcriptions
+                .open(&self.connection_context(request), &call)
+                .await
+            {
+                Ok(link) => {
+                    return Ok(OpenedTranscription {
+                        link,
+                        candidate: route.candidate.clone(),
+                    });
+                }
+                Err(error) if self.refused(route, request, &error, &mut failure) => break,
+                Err(_) => {}
+            }
+        }
+        Err(failure.unwrap_or_else(|| unsupported_realtime(&routed.public_model)))
+    }
+
+    fn connection_context(&self, request: RequestId) -> CallContext {
+        let timeout = self.settings.timeouts.headers;
+        free_context(request, "an idle realtime connection is free", timeout)
+    }
+
+    /// Records a refused connection. Returns whether the other candidates would refuse it, too.
+    fn refused(
         &self,
         route: &Route,
         request: RequestId,
-    ) -> Option<Result<OpenedRealtime, UpstreamError>> {
-        let realtime = route.provider.realtime()?;
-        let timeout = self.settings.timeouts.headers;
-        let ctx = free_context(request, "an idle realtime connection is free", timeout);
-        let call = RealtimeCall {
-            upstream_model: route.candidate.upstream_model.clone(),
-        };
-        let opened = match realtime.open(&ctx, &call).await {
-            Ok(link) => Ok(OpenedRealtime {
-                link,
-                has_outside_responses: realtime.has_outside_responses(),
-                has_editable_items: realtime.has_editable_items(),
-                candidate: route.candidate.clone(),
-            }),
-            Err(error) => {
-                let provider = &route.candidate.provider;
-                tracing::warn!(request.id = %request, provider = %provider, %error, "upstream refused a realtime connection");
-                self.health.failed(&route.candidate, &error, Shape::default());
-                Err(error)
-            }
-        };
-        Some(opened)
+        error: &UpstreamError,
+        failure: &mut Option<Error>,
+    ) -> bool {
+        let provider = &route.candidate.provider;
+        tracing::warn!(request.id = %request, provider = %provider, %error, "upstream refused a realtime connection");
+        self.health.failed(&route.candidate, error, Shape::default());
+        *failure = Some(realtime_error(error));
+        is_final(error)
     }
 
     /// Returns the context of the upstream work of a paid turn.
@@ -102,7 +151,21 @@ impl Pipeline {
         opened: &OpenedRealtime,
         result: Result<(), &UpstreamError>,
     ) {
-        let candidate = &opened.candidate;
+        self.note_connection(request, &opened.candidate, result);
+    }
+
+    /// Records the end of a turn of a live transcription, which affects the health of its
+    /// candidate.
+    pub fn note_transcription(
+        &self,
+        request: RequestId,
+        opened: &OpenedTranscription,
+        result: Result<(), &UpstreamError>,
+    ) {
+        self.note_connection(request, &opened.candidate, result);
+    }
+
+    fn note_connection(&self, request: RequestId, candidate: &Candidate, result: Result<(), &UpstreamError>) {
         match result {
             Ok(()) => self.health.succeeded(candidate, Shape::default()),
             Err(error) => {

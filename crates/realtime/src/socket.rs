@@ -72,7 +72,7 @@ pub(crate) async fn open(
     let label = SessionLabel {
         model: routed.model.id.clone(),
         kind: kind_of(&routed).1,
-        way: way_of(&routed, &session.settings),
+        way: way_of(&routed, session.stages.is_some()),
     };
     let handshake = Handshake {
         path: PATH,
@@ -149,6 +149,8 @@ pub(crate) fn default_transcription(shared: &Shared, caller: &Caller) -> Result<
 struct NewSession {
     session: Session,
     settings: RealtimeSettings,
+    /// Models with which the gateway executes the responses.
+    stages: Option<Arc<VoiceStages>>,
 }
 
 fn session_of(
@@ -173,7 +175,11 @@ fn session_of(
         let update = SessionUpdate::parse(&secret.session, kind, Some("session"))?;
         session = session.apply(&update, &SessionLimits::default())?;
     }
-    Ok(NewSession { session, settings })
+    Ok(NewSession {
+        session,
+        settings,
+        stages,
+    })
 }
 
 /// Returns the opening of a session. Connects to a provider if it serves the responses.
@@ -184,9 +190,22 @@ async fn opening(
     routed: &Routed,
     session: NewSession,
 ) -> Result<AnyOpening, Error> {
-    let NewSession { session, settings } = session;
+    let NewSession {
+        session,
+        settings,
+        stages,
+    } = session;
     let model = &routed.model;
     if model.kind == ModelKind::Transcription {
+        let live = match model.live {
+            true => {
+                let settings = transcription::live_settings(session.transcription.as_ref());
+                let pipeline = &realtime.shared.pipeline;
+                let opened = pipeline.open_live_transcription(routed, &settings, ctx.id);
+                Some(opened.await?)
+            }
+            false => None,
+        };
         return Ok(AnyOpening::Transcription(Box::new(transcription::Opening {
             shared: realtime.shared.clone(),
             settings,
@@ -194,10 +213,11 @@ async fn opening(
             model: routed.public_model.clone(),
             request: ctx.id,
             session,
+            live,
         })));
     }
     let pipeline = &realtime.shared.pipeline;
-    let way = match stages_of(routed, &settings) {
+    let way = match stages {
         Some(stages) => Way::Cascade(stages),
         None if model.kind == ModelKind::Realtime => {
             let opened = pipeline.open_realtime(routed, ctx.id).await?;
@@ -225,11 +245,12 @@ fn kind_of(routed: &Routed) -> (SessionKind, &'static str) {
     }
 }
 
-/// Returns how the work of a session is executed, in metrics and for operators: by models of the
-/// catalog, or by a realtime model of a provider.
-fn way_of(routed: &Routed, settings: &RealtimeSettings) -> &'static str {
+/// Returns how the work of a session is executed, in metrics and for operators: by calls of
+/// models of the catalog, or over a connection to a provider.
+fn way_of(routed: &Routed, has_stages: bool) -> &'static str {
     match routed.model.kind {
-        ModelKind::Realtime if stages_of(routed, settings).is_none() => "relay",
+        ModelKind::Realtime if !has_stages => "relay",
+        ModelKind::Transcription if routed.model.live => "relay",
         _ => "cascade",
     }
 }

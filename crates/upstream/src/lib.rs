@@ -10,6 +10,7 @@ pub mod error;
 pub mod fetch;
 pub mod generation;
 pub mod image;
+pub mod live_transcription;
 pub mod moderate;
 pub mod notify;
 pub mod page;
@@ -40,6 +41,10 @@ pub use generation::{
     Source, Submitted,
 };
 pub use image::{ImageCall, ImageFormat, ImageTask};
+pub use live_transcription::{
+    LiveTranscriptionCall, LiveTranscriptionLink, LiveTranscriptionProvider, TranscriptEvent,
+    TranscriptionSettings,
+};
 pub use moderate::{ModerationCall, ModerationProvider};
 pub use notify::{Mail, Mailer, NotifyError, Post, Poster};
 pub use page::{

@@ -11,6 +11,7 @@ use crate::embed::EmbedProvider;
 use crate::error::UpstreamError;
 use crate::generation::JobProvider;
 use crate::image::ImageCall;
+use crate::live_transcription::LiveTranscriptionProvider;
 use crate::moderate::ModerationProvider;
 use crate::realtime::RealtimeProvider;
 use crate::report::ReportCall;
@@ -85,6 +86,11 @@ pub trait Provider: Send + Sync {
 
     /// Returns the port for transcription, if supported.
     fn transcriptions(&self) -> Option<&dyn TranscribeProvider> {
+        None
+    }
+
+    /// Returns the port for live transcription, if supported.
+    fn live_transcriptions(&self) -> Option<&dyn LiveTranscriptionProvider> {
         None
     }
 

@@ -6,6 +6,7 @@ mod crash;
 mod faults;
 mod items;
 mod lifetime;
+mod live_transcription;
 mod money;
 mod operators;
 mod proofs;

@@ -20,6 +20,7 @@ pub fn model(prices: Prices, max_output_tokens: Option<u64>, context_window: Opt
         research: None,
         report: None,
         voice: None,
+        live: false,
         max_output_tokens,
         input: Vec::new(),
         output: Vec::new(),

@@ -300,6 +300,34 @@ fn kinds_are_known_by_names() {
 }
 
 #[test]
+fn live_models_are_known_by_the_names_of_all_targets() {
+    let ears = |rest: &str| {
+        let block = format!("type = \"transcription\"\nprices = {{ audio = \"1\" }}\n{rest}");
+        with_model(&block)
+    };
+    for (rest, live) in [
+        ("targets = [\"local/gpt-live-transcribe\"]", true),
+        ("targets = [\"local/Voxtral-Mini-4B-Realtime-2602\"]", true),
+        (
+            "targets = [\"local/gpt-live-transcribe\", \"local/whisper-1\"]",
+            false,
+        ),
+        ("targets = [\"local/whisper-1\"]\nlive = true", true),
+        ("targets = [\"local/gpt-live-transcribe\"]\nlive = false", false),
+        ("targets = [\"local/lively-whisper\"]", false),
+    ] {
+        let snapshot = load(&ears(rest)).unwrap();
+        let model = snapshot.resolve("acme/large").unwrap();
+        assert_eq!(model.live, live, "{rest}");
+    }
+    let chat =
+        with_model("targets = [\"local/a-live\"]\nprices = { input = \"1\", output = \"1\" }\nlive = true");
+    let error = load(&chat).unwrap_err();
+    assert_eq!(error.path, "models.\"acme/large\".live");
+    assert!(error.message.contains("transcription"), "{}", error.message);
+}
+
+#[test]
 fn type_is_inferred_from_the_name_unless_configured() {
     let mut local = provider("ollama", "ollama");
     local.default_price = Some(BTreeMap::from([("input".to_owned(), Credits::ZERO)]));

@@ -17,9 +17,9 @@ use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Abilities, Error, Format};
 use tollgate_upstream::{
     BatchProvider, CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, JobProvider,
-    ListedModel, MediaKind, ModerationProvider, Outline, Payload, Provider, RealtimeProvider, RejectedPart,
-    ReportCall, SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply, TranscribeProvider,
-    UpstreamError, VideoCall,
+    ListedModel, LiveTranscriptionProvider, MediaKind, ModerationProvider, Outline, Payload, Provider,
+    RealtimeProvider, RejectedPart, ReportCall, SpeechProvider, TextAnswer, TextCall, TextProvider,
+    TextReply, TranscribeProvider, UpstreamError, VideoCall,
 };
 
 use super::batches::BatchServer;
@@ -27,6 +27,7 @@ use super::counts::has_counts;
 use super::decisions::DecisionsEndpoint;
 use super::embeddings::EmbeddingsEndpoint;
 use super::images::ImagesEndpoint;
+use super::live_transcription::LiveTranscriptionEndpoint;
 use super::presets::Preset;
 use super::realtime::RealtimeEndpoint;
 use super::speech::SpeechEndpoint;
@@ -64,6 +65,7 @@ pub struct OpenAiCompatible {
     reports: Option<ReportsEndpoint>,
     pub(super) speech: Option<SpeechEndpoint>,
     pub(super) transcriptions: Option<TranscriptionsEndpoint>,
+    live_transcriptions: Option<LiveTranscriptionEndpoint>,
     realtime: Option<RealtimeEndpoint>,
     pub(super) decisions: DecisionsEndpoint,
     models: Endpoint,
@@ -111,6 +113,9 @@ impl OpenAiCompatible {
         let transcriptions = audio.and_then(|row| row.transcriptions_path);
         let transcriptions = transcriptions.map(|path| TranscriptionsEndpoint::new(path, base, credentials));
         // The path of a model's own endpoint would name the model twice.
+        let live = preset.live_transcription.as_ref();
+        let live = live.filter(|_| !base.names_model());
+        let live = live.map(|row| LiveTranscriptionEndpoint::new(row, base, credentials, http.clone()));
         let realtime = preset.realtime.as_ref().filter(|_| !base.names_model());
         let realtime = realtime.map(|row| RealtimeEndpoint::new(row, base, credentials, http.clone()));
         Ok(Self {
@@ -126,6 +131,7 @@ impl OpenAiCompatible {
             moderations: moderations.transpose()?,
             speech: speech.transpose()?,
             transcriptions: transcriptions.transpose()?,
+            live_transcriptions: live.transpose()?,
             realtime: realtime.transpose()?,
             decisions: DecisionsEndpoint::new(&preset.decisions, base, credentials)?,
             chat: Endpoint::new(base, preset.chat_path, credentials)?,
@@ -525,6 +531,12 @@ impl Provider for OpenAiCompatible {
         self.transcriptions
             .as_ref()
             .map(|_| self as &dyn TranscribeProvider)
+    }
+
+    fn live_transcriptions(&self) -> Option<&dyn LiveTranscriptionProvider> {
+        self.live_transcriptions
+            .as_ref()
+            .map(|endpoint| endpoint as &dyn LiveTranscriptionProvider)
     }
 
     fn realtime(&self) -> Option<&dyn RealtimeProvider> {

@@ -10,6 +10,7 @@ mod decisions;
 mod embeddings;
 mod images;
 pub(crate) mod listing;
+mod live_transcription;
 pub mod presets;
 mod realtime;
 mod speech;
@@ -20,7 +21,7 @@ mod videos;
 pub use adapter::OpenAiCompatible;
 pub use presets::{
     Audio, Auth, Completions, Decisions, Embeddings, ImageBytes, ImageSizeFields, Images, Key, LabelServer,
-    PRESETS, Preset, Questions, Realtime, Videos, preset,
+    LiveTranscription, LiveTranscriptionWire, PRESETS, Preset, Questions, Realtime, Videos, preset,
 };
 
 #[cfg(test)]

@@ -132,6 +132,28 @@ pub struct Audio {
     pub source: &'static str,
 }
 
+/// Live transcription over WebSocket.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveTranscription {
+    /// Path of the WebSocket below the base URL.
+    pub path: &'static str,
+    /// Query of the handshake; may be empty.
+    pub query: &'static str,
+    /// Events of the connection.
+    pub wire: LiveTranscriptionWire,
+    /// Documentation of the endpoint.
+    pub source: &'static str,
+}
+
+/// Events of a live transcription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiveTranscriptionWire {
+    /// Those of a transcription session of OpenAI's Realtime protocol.
+    OpenAi,
+    /// Those of vLLM.
+    Vllm,
+}
+
 /// Differences of a provider's realtime conversations from OpenAI's.
 #[derive(Clone, Copy, Debug)]
 pub struct Realtime {
@@ -239,6 +261,8 @@ pub struct Preset {
     pub reports_source: Option<&'static str>,
     /// Speech and transcription endpoints, if any.
     pub audio: Option<Audio>,
+    /// Live transcription over WebSocket, if any.
+    pub live_transcription: Option<LiveTranscription>,
     /// Realtime conversations over WebSocket, if any.
     pub realtime: Option<Realtime>,
     /// Batch API, if in OpenAI's format.
@@ -300,6 +324,13 @@ const REALTIME: Realtime = Realtime {
     takes: &["parallel_tool_calls"],
     has_outside_responses: true,
     has_editable_items: true,
+    source: UNSET,
+};
+/// OpenAI's live transcription.
+const LIVE_TRANSCRIPTION: LiveTranscription = LiveTranscription {
+    path: "/realtime",
+    query: "intent=transcription",
+    wire: LiveTranscriptionWire::OpenAi,
     source: UNSET,
 };
 /// OpenAI's legacy completions endpoint.
@@ -385,6 +416,7 @@ const DEFAULTS: Preset = Preset {
     videos: None,
     reports_source: None,
     audio: None,
+    live_transcription: None,
     realtime: None,
     batches: None,
     decisions: SAMPLED,
@@ -456,6 +488,10 @@ pub const PRESETS: &[Preset] = &[
             source: "https://platform.openai.com/docs/api-reference/audio",
             ..AUDIO
         }),
+        live_transcription: Some(LiveTranscription {
+            source: "https://developers.openai.com/api/docs/guides/realtime-transcription",
+            ..LIVE_TRANSCRIPTION
+        }),
         realtime: Some(Realtime {
             source: "https://platform.openai.com/docs/guides/realtime-websocket",
             ..REALTIME
@@ -495,6 +531,10 @@ pub const PRESETS: &[Preset] = &[
             variations: None,
             source: "https://learn.microsoft.com/azure/foundry/openai/how-to/dall-e",
             ..OPENAI_IMAGES
+        }),
+        live_transcription: Some(LiveTranscription {
+            source: "https://learn.microsoft.com/azure/foundry/openai/how-to/realtime-audio-websockets",
+            ..LIVE_TRANSCRIPTION
         }),
         realtime: Some(Realtime {
             source: "https://learn.microsoft.com/azure/foundry/openai/how-to/realtime-audio-websockets",
@@ -935,6 +975,12 @@ pub const PRESETS: &[Preset] = &[
         inline_images: true,
         local_port: Some(8000),
         source: "https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/openai/chat_completion/protocol.py",
+        live_transcription: Some(LiveTranscription {
+            path: "/realtime",
+            query: "",
+            wire: LiveTranscriptionWire::Vllm,
+            source: "https://docs.vllm.ai/en/stable/api/vllm/entrypoints/openai/realtime/api_router/",
+        }),
         completions: Some(Completions {
             lacks: &["suffix", "best_of"],
             source: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
@@ -1080,6 +1126,10 @@ pub const PRESETS: &[Preset] = &[
             ..VIDEOS
         }),
         audio: Some(Audio { source: "-", ..AUDIO }),
+        live_transcription: Some(LiveTranscription {
+            source: "-",
+            ..LIVE_TRANSCRIPTION
+        }),
         realtime: Some(Realtime {
             max_output_tokens: None,
             takes: &["parallel_tool_calls", "temperature"],

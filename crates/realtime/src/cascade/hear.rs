@@ -117,7 +117,8 @@ pub(crate) fn set_transcript(item: &mut Item, words: &str) {
     }
 }
 
-fn blocked() -> Error {
+/// Returns the error for words that the content policy forbids.
+pub(crate) fn blocked() -> Error {
     let message = "The content policy blocks what was said.";
     Error::new(ErrorCode::ContentPolicyViolation, message)
 }

@@ -19,7 +19,7 @@ use tollgate_formats::openai_realtime::{Item, ItemKind, OutputModality};
 use tollgate_pipeline::{CallRequest, Pipeline};
 use tollgate_types::{Error, ErrorCode, KeyRights, RequestId, Timestamp, Usage};
 
-pub(crate) use hear::{Recording, Words, set_transcript, transcribe};
+pub(crate) use hear::{Recording, Words, blocked, set_transcript, transcribe};
 pub(crate) use speak::{SAMPLES_PER_DELTA, SPEECH_RATE};
 pub(crate) use think::text_of;
 

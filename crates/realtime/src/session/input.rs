@@ -170,7 +170,13 @@ impl InputBuffer {
 
     /// Returns a copy of the audio of the running turn.
     pub(crate) fn peek(&self) -> (Vec<i16>, u32) {
-        (self.samples.clone(), self.encoding.sample_rate())
+        self.after(0)
+    }
+
+    /// Returns a copy of the audio after the first `skipped` samples.
+    pub(crate) fn after(&self, skipped: usize) -> (Vec<i16>, u32) {
+        let rest = self.samples.get(skipped..).unwrap_or_default();
+        (rest.to_vec(), self.encoding.sample_rate())
     }
 
     /// Drops the audio before the position `start_ms`, where a turn begins.

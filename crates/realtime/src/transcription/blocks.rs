@@ -9,6 +9,7 @@ use tollgate_edge::websocket::Turns;
 use tollgate_pipeline::{Pipeline, TurnResult, audio_usage};
 use tollgate_types::usage::Outcome;
 use tollgate_types::{Credits, Error, HoldId, RequestId};
+use tollgate_upstream::CallContext;
 
 use crate::payment::{Payment, audio_request};
 
@@ -50,17 +51,20 @@ impl AudioBlocks {
         }
     }
 
-    /// Pays for `micros` of audio with the open block and the next ones. Returns an error if a hold
-    /// or a limit refuses it; then the rest of the audio is not paid.
-    pub(super) async fn pay(&mut self, model: &str, micros: u64) -> Result<(), Error> {
+    /// Pays for `micros` of audio with the open block and the next ones. Returns the context of its
+    /// upstream work. Returns an error if a hold or a limit refuses it; then the rest of the audio
+    /// is not paid.
+    pub(super) async fn pay(&mut self, model: &str, micros: u64) -> Result<Option<CallContext>, Error> {
         let mut left = micros;
+        let mut ctx = None;
         while left > 0 {
             if self.open.is_none() {
                 self.open = Some(self.begin(model).await?);
             }
             let Some(block) = &mut self.open else {
-                return Ok(());
+                return Ok(ctx);
             };
+            ctx = Some(block.payment.context(&self.pipeline));
             let part = left.min(BLOCK_MICROS - block.used_micros);
             block.used_micros += part;
             block.last_audio_at = Instant::now();
@@ -69,7 +73,7 @@ impl AudioBlocks {
                 self.settle(Outcome::Ok).await;
             }
         }
-        Ok(())
+        Ok(ctx)
     }
 
     /// Returns the time at which the open block ends if no audio arrives.

@@ -1,9 +1,13 @@
 //! Live transcription: sessions that return the text of their audio, first in parts while the
-//! speaker talks, then as a whole at the end of each turn.
+//! speaker talks, then as a whole at the end of each turn. A provider's live model transcribes
+//! while the audio arrives; of any other model, the gateway requests transcriptions of the growing
+//! audio.
 
 mod agreement;
 mod blocks;
+mod live;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,11 +21,13 @@ use tollgate_edge::websocket::{
 };
 use tollgate_formats::openai_realtime::{
     ClientEvent, ContentPart, Item, ItemKind, ItemStatus, ParsedEvent, RealtimeCode, Role, ServerEvent,
-    Session, SessionKind, SessionLimits, SessionUpdate, Transcription, TranscriptionUsage, WrittenItem,
-    parse,
+    Session, SessionKind, SessionLimits, SessionUpdate, Transcription, TranscriptionDelay,
+    TranscriptionUsage, WrittenItem, parse,
 };
+use tollgate_pipeline::{OpenedTranscription, Routed};
 use tollgate_types::usage::Outcome;
 use tollgate_types::{Error, ErrorCode, RequestId};
+use tollgate_upstream::{CallContext, TranscriptionSettings};
 
 use crate::RealtimeSettings;
 use crate::cascade::{Recording, StageCall, Words, transcribe};
@@ -36,6 +42,7 @@ use crate::state::Shared;
 use crate::turns::VadEvent;
 use agreement::Agreement;
 use blocks::AudioBlocks;
+use live::{Live, LiveOpening, LiveReport};
 
 /// Maximum audio of a turn that the client does not commit, in milliseconds.
 const MAX_TURN_MS: u64 = 60_000;
@@ -60,6 +67,8 @@ pub(crate) struct Opening {
     pub(crate) request: RequestId,
     /// Session before the first update.
     pub(crate) session: Session,
+    /// Connection to the provider, if the model transcribes live.
+    pub(crate) live: Option<OpenedTranscription>,
 }
 
 /// An open transcription session.
@@ -76,6 +85,13 @@ pub(crate) struct TranscriptionSession {
     finals: Vec<AbortOnDropHandle<()>>,
     reports: mpsc::UnboundedSender<Report>,
     reported: mpsc::UnboundedReceiver<Report>,
+    live: Option<Live>,
+    live_reports: mpsc::UnboundedSender<LiveReport>,
+    live_reported: mpsc::UnboundedReceiver<LiveReport>,
+    /// Turns without a transcript that a provider transcribes, by number.
+    pending: BTreeMap<u64, PendingTurn>,
+    /// Context of the upstream work for the last audio that was paid.
+    paid: Option<CallContext>,
     unpaid: Option<Unpaid>,
     faults: Faults,
     started: Instant,
@@ -94,6 +110,15 @@ struct Turn {
     transcribed_ms: u64,
     /// Whether the detector has found speech.
     is_speaking: bool,
+    /// Number of samples that the provider has.
+    sent: usize,
+}
+
+/// A turn that has ended and that a provider transcribes.
+struct PendingTurn {
+    item_id: Arc<str>,
+    /// Audio since the end of the item before, in microseconds.
+    micros: u64,
 }
 
 /// Refusal to pay for audio.
@@ -111,21 +136,23 @@ enum Report {
     Final {
         item_id: Arc<str>,
         micros: u64,
-        turn: Box<Agreement>,
+        interim: Box<Agreement>,
         words: Result<Words, Error>,
     },
 }
 
 impl TranscriptionSession {
-    pub(crate) fn new(opening: Opening, events: Events) -> Self {
+    pub(crate) fn new(mut opening: Opening, events: Events) -> Self {
         let (reports, reported) = mpsc::unbounded_channel();
+        let (live_reports, live_reported) = mpsc::unbounded_channel();
+        let opened = opening.live.take();
         let session = opening.session.clone();
         let mut input = InputBuffer::new(SessionMemory::new(opening.shared.audio_memory.clone()));
         input.configure(session.input_format, session.turn_detection);
         let pipeline = opening.shared.pipeline.clone();
         let blocks = AudioBlocks::new(pipeline, events.turns.clone(), opening.request);
         let now = Instant::now();
-        Self {
+        let mut created = Self {
             opening,
             events,
             session,
@@ -137,12 +164,31 @@ impl TranscriptionSession {
             finals: Vec::new(),
             reports,
             reported,
+            live: None,
+            live_reports,
+            live_reported,
+            pending: BTreeMap::new(),
+            paid: None,
             unpaid: None,
             faults: Faults::default(),
             started: now,
             last_activity: now,
             closing: None,
-        }
+        };
+        created.live = opened.map(|opened| created.relay(opened));
+        created
+    }
+
+    /// Starts the transcription by a provider.
+    fn relay(&self, opened: OpenedTranscription) -> Live {
+        let opening = LiveOpening {
+            pipeline: self.opening.shared.pipeline.clone(),
+            caller: self.opening.caller.clone(),
+            model: self.opening.model.clone(),
+            request: self.opening.request,
+            settings: live_settings(self.session.transcription.as_ref()),
+        };
+        Live::start(opening, opened, self.live_reports.clone())
     }
 
     /// Runs the session until it ends, and settles its audio.
@@ -162,6 +208,7 @@ impl TranscriptionSession {
                     }
                 },
                 Some(report) = self.reported.recv() => self.report(report),
+                Some(report) = self.live_reported.recv() => self.report_live(report),
                 () = sleep_until(block_end.unwrap_or(end)), if block_end.is_some() => {
                     self.blocks.settle(Outcome::Ok).await;
                 }
@@ -197,15 +244,27 @@ impl TranscriptionSession {
 
     /// Waits for the transcripts of the turns that have ended.
     async fn finish_transcripts(&mut self) {
+        self.finals.extend(self.live.take().map(Live::end));
+        let mut tasks = std::mem::take(&mut self.finals);
+        let mut ended = std::pin::pin!(async move {
+            for task in &mut tasks {
+                let _ = task.await;
+            }
+        });
         let deadline = Instant::now() + LAST_TRANSCRIPT_TIMEOUT;
-        while self.finals.iter().any(|task| !task.is_finished()) {
+        loop {
             tokio::select! {
                 Some(report) = self.reported.recv() => self.report(report),
-                () = sleep_until(deadline) => return,
+                Some(report) = self.live_reported.recv() => self.report_live(report),
+                () = &mut ended => break,
+                () = sleep_until(deadline) => break,
             }
         }
         while let Ok(report) = self.reported.try_recv() {
             self.report(report);
+        }
+        while let Ok(report) = self.live_reported.try_recv() {
+            self.report_live(report);
         }
     }
 
@@ -234,9 +293,10 @@ impl TranscriptionSession {
         match event {
             ClientEvent::UpdateSession(update) => self.update(&update).await,
             ClientEvent::AppendAudio { audio } => self.append(&audio).await,
-            ClientEvent::CommitAudio => self.commit(),
+            ClientEvent::CommitAudio => self.commit().await,
             ClientEvent::ClearAudio => {
                 self.input.clear();
+                self.recall().await;
                 self.next_turn();
                 self.events.send(&ServerEvent::AudioCleared);
                 Ok(())
@@ -260,29 +320,50 @@ impl TranscriptionSession {
             .model
             .clone()
             .unwrap_or_else(|| self.opening.model.clone());
-        if model != self.opening.model {
-            self.check_model(&model)?;
+        let settings = Transcription {
+            model: Some(model.clone()),
+            ..settings
+        };
+        let live_settings = live_settings(Some(&settings));
+        let is_other_model = model != self.opening.model;
+        let mut opened = None;
+        if is_other_model {
+            let routed = self.check_model(&model)?;
+            let pipeline = &self.opening.shared.pipeline;
+            if routed.model.live {
+                let request = self.opening.request;
+                let opening = pipeline.open_live_transcription(&routed, &live_settings, request);
+                opened = Some(opening.await?);
+            }
             self.blocks.settle(Outcome::Ok).await;
-            self.opening.model = model.clone();
+            self.opening.model = model;
+        }
+        if updated.input_format != self.session.input_format {
+            self.recall().await;
         }
         self.session = Session {
-            transcription: Some(Transcription {
-                model: Some(model),
-                ..settings
-            }),
+            transcription: Some(settings),
             ..updated
         };
+        if is_other_model {
+            self.finals.extend(self.live.take().map(Live::end));
+            self.turn.sent = 0;
+            self.live = opened.map(|opened| self.relay(opened));
+        } else if let Some(live) = &self.live {
+            live.configure(live_settings).await;
+        }
         let found = self
             .input
             .configure(self.session.input_format, self.session.turn_detection);
         self.events.send(&ServerEvent::SessionUpdated(&self.session));
         for event in found {
-            self.detected(event);
+            self.detected(event).await;
         }
         Ok(())
     }
 
-    fn check_model(&self, model: &str) -> Result<(), Error> {
+    /// Returns the routes of a transcription model that the session may use.
+    fn check_model(&self, model: &str) -> Result<Routed, Error> {
         let param = "session.audio.input.transcription.model";
         let secret = self.events.turns.secret();
         if let Some(named) = secret.and_then(|(secret, _)| secret.model.as_deref())
@@ -295,7 +376,7 @@ impl TranscriptionSession {
             .route(&self.opening.caller, model)
             .map_err(|error| error.with_param(param))?;
         if routed.model.kind == ModelKind::Transcription {
-            return Ok(());
+            return Ok(routed);
         }
         let message = format!("The model '{model}' is not a transcription model.");
         Err(Error::new(ErrorCode::InvalidParameter, message).with_param(param))
@@ -314,10 +395,11 @@ impl TranscriptionSession {
         }
         self.since_item_micros += micros;
         for event in self.input.append(audio, false)? {
-            self.detected(event);
+            self.detected(event).await;
         }
+        self.send_audio().await;
         if self.session.turn_detection.is_none() && self.input.buffered_ms() >= MAX_TURN_MS {
-            self.commit()?;
+            self.commit().await?;
         }
         self.transcribe_interim();
         Ok(())
@@ -333,8 +415,9 @@ impl TranscriptionSession {
         }
         let model = self.opening.model.clone();
         match self.blocks.pay(&model, micros).await {
-            Ok(()) => {
+            Ok(paid) => {
                 self.unpaid = None;
+                self.paid = paid.or(self.paid.take());
                 Ok(true)
             }
             Err(error) => {
@@ -355,9 +438,10 @@ impl TranscriptionSession {
         }
     }
 
-    fn detected(&mut self, event: VadEvent) {
+    async fn detected(&mut self, event: VadEvent) {
         match event {
             VadEvent::Started { at_ms } => {
+                self.recall().await;
                 self.input.begin_turn(at_ms);
                 let item_id: Arc<str> = self.events.new_id("item_").into();
                 self.input.item_id = Some(item_id.clone());
@@ -374,13 +458,13 @@ impl TranscriptionSession {
                     item_id: &item_id,
                 });
                 let (samples, rate) = self.input.take_turn(at_ms);
-                self.transcribe_final(item_id, samples, rate);
+                self.transcribe_final(item_id, samples, rate).await;
             }
             VadEvent::Quiet { .. } | VadEvent::Resumed { .. } | VadEvent::TimedOut { .. } => {}
         }
     }
 
-    fn commit(&mut self) -> Result<(), Refusal> {
+    async fn commit(&mut self) -> Result<(), Refusal> {
         let buffered_ms = self.input.buffered_ms();
         if buffered_ms < MIN_COMMIT_MS {
             let message = format!(
@@ -390,7 +474,7 @@ impl TranscriptionSession {
         }
         let item_id = self.item_id();
         let (samples, rate) = self.input.take_all();
-        self.transcribe_final(item_id, samples, rate);
+        self.transcribe_final(item_id, samples, rate).await;
         Ok(())
     }
 
@@ -400,9 +484,38 @@ impl TranscriptionSession {
         item_id.unwrap_or_else(|| self.events.new_id("item_").into())
     }
 
+    /// Whether the audio belongs to a turn.
+    fn is_speaking(&self) -> bool {
+        self.turn.is_speaking || self.session.turn_detection.is_none()
+    }
+
+    /// Sends the audio of the running turn that the provider does not have.
+    async fn send_audio(&mut self) {
+        let (Some(live), Some(ctx), true) = (&self.live, &self.paid, self.is_speaking()) else {
+            return;
+        };
+        let (samples, rate) = self.input.after(self.turn.sent);
+        if !samples.is_empty() {
+            self.turn.sent += samples.len();
+            live.append(self.turn.number, ctx.clone(), samples, rate).await;
+        }
+    }
+
+    /// Drops the audio of the running turn at the provider.
+    async fn recall(&mut self) {
+        if std::mem::take(&mut self.turn.sent) > 0
+            && let Some(live) = &self.live
+        {
+            live.clear().await;
+        }
+    }
+
     /// Starts an interim transcription, if the audio has grown enough and none is running.
     fn transcribe_interim(&mut self) {
-        let is_speaking = self.turn.is_speaking || self.session.turn_detection.is_none();
+        if self.live.is_some() {
+            return;
+        }
+        let is_speaking = self.is_speaking();
         let interim_ms = u64::try_from(self.opening.settings.interim.as_millis()).unwrap_or(u64::MAX);
         let buffered_ms = self.input.buffered_ms();
         let step = interim_ms.max(buffered_ms / INTERIM_SHARE);
@@ -419,16 +532,25 @@ impl TranscriptionSession {
     }
 
     /// Adds the item of a turn, and starts its transcription.
-    fn transcribe_final(&mut self, item_id: Arc<str>, samples: Vec<i16>, rate: u32) {
+    async fn transcribe_final(&mut self, item_id: Arc<str>, samples: Vec<i16>, rate: u32) {
         self.announce(&item_id);
         let micros = std::mem::take(&mut self.since_item_micros);
-        let turn = Box::new(self.next_turn());
+        let (number, sent) = (self.turn.number, self.turn.sent);
+        let interim = Box::new(self.next_turn());
+        if let (Some(live), Some(ctx)) = (&self.live, &self.paid) {
+            self.pending.insert(number, PendingTurn { item_id, micros });
+            if let Some(rest) = samples.get(sent..).filter(|rest| !rest.is_empty()) {
+                live.append(number, ctx.clone(), rest.to_vec(), rate).await;
+            }
+            live.commit(number).await;
+            return;
+        }
         let reports = self.reports.clone();
         let task = self.spawn(samples, rate, move |words| {
             let _ = reports.send(Report::Final {
                 item_id,
                 micros,
-                turn,
+                interim,
                 words,
             });
         });
@@ -522,36 +644,79 @@ impl TranscriptionSession {
             Report::Final {
                 item_id,
                 micros,
-                mut turn,
+                mut interim,
                 words,
-            } => match words {
-                Ok(Words { text: words, target }) => {
-                    self.blocks.set_target(target);
-                    if let Some(delta) = turn.finish(&words) {
-                        send_delta(&self.events, &item_id, &delta);
-                    }
-                    let cost = self.blocks.price(micros).map(|cost| cost.to_string());
-                    self.events.send(&ServerEvent::TranscriptionCompleted {
-                        item_id: &item_id,
-                        content_index: 0,
-                        transcript: &words,
-                        usage: TranscriptionUsage::Duration {
-                            micros,
-                            cost: cost.as_deref(),
-                        },
-                        logprobs: None,
-                    });
+            } => {
+                let delta = words.as_ref().ok().and_then(|words| interim.finish(&words.text));
+                if let Some(delta) = delta {
+                    send_delta(&self.events, &item_id, &delta);
                 }
-                Err(error) => {
-                    self.blocks.credit(micros);
-                    self.events.send(&ServerEvent::TranscriptionFailed {
-                        item_id: &item_id,
-                        content_index: 0,
-                        error: &event_error(&error),
-                    });
-                }
-            },
+                self.finish_turn(&item_id, micros, words);
+            }
         }
+    }
+
+    fn report_live(&mut self, report: LiveReport) {
+        match report {
+            LiveReport::Delta { turn, text } if turn == self.turn.number => {
+                let item_id = self
+                    .input
+                    .item_id
+                    .get_or_insert_with(|| self.events.new_id("item_").into());
+                send_delta(&self.events, item_id, &text);
+            }
+            LiveReport::Delta { turn, text } => {
+                // The audio of an unknown turn was dropped.
+                if let Some(pending) = self.pending.get(&turn) {
+                    send_delta(&self.events, &pending.item_id, &text);
+                }
+            }
+            LiveReport::Ended { turn, words } => {
+                if let Some(PendingTurn { item_id, micros }) = self.pending.remove(&turn) {
+                    self.finish_turn(&item_id, micros, words);
+                }
+            }
+        }
+    }
+
+    /// Sends the transcript of a turn, or credits its audio after a failure.
+    fn finish_turn(&mut self, item_id: &Arc<str>, micros: u64, words: Result<Words, Error>) {
+        match words {
+            Ok(Words { text: words, target }) => {
+                self.blocks.set_target(target);
+                let cost = self.blocks.price(micros).map(|cost| cost.to_string());
+                self.events.send(&ServerEvent::TranscriptionCompleted {
+                    item_id,
+                    content_index: 0,
+                    transcript: &words,
+                    usage: TranscriptionUsage::Duration {
+                        micros,
+                        cost: cost.as_deref(),
+                    },
+                    logprobs: None,
+                });
+            }
+            Err(error) => {
+                self.blocks.credit(micros);
+                self.events.send(&ServerEvent::TranscriptionFailed {
+                    item_id,
+                    content_index: 0,
+                    error: &event_error(&error),
+                });
+            }
+        }
+    }
+}
+
+/// Returns the settings of a session that a provider receives.
+pub(crate) fn live_settings(transcription: Option<&Transcription>) -> TranscriptionSettings {
+    let settings = transcription.cloned().unwrap_or_default();
+    TranscriptionSettings {
+        language: settings.language,
+        prompt: settings.prompt,
+        languages: settings.languages,
+        keywords: settings.keywords,
+        delay: settings.delay.map(TranscriptionDelay::as_str),
     }
 }
 

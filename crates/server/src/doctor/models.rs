@@ -42,7 +42,7 @@ pub fn counted(snapshot: &Snapshot) -> Finding {
     )
 }
 
-/// Lists the voice models that the gateway executes, and those of providers.
+/// Lists the voice models that the gateway executes, those of providers, and live transcription.
 fn voices(snapshot: &Snapshot) -> Vec<Finding> {
     let realtime = || {
         snapshot
@@ -54,9 +54,14 @@ fn voices(snapshot: &Snapshot) -> Vec<Finding> {
         let models = realtime().filter(|model| model.voice.is_some() == is_executed);
         models.map(|model| &*model.id).collect()
     };
+    let live = snapshot.models().iter().filter(|model| model.live);
     let lists = [
         ("voice models of the gateway", ids(true)),
         ("realtime models of providers", ids(false)),
+        (
+            "live transcription models",
+            live.map(|model| &*model.id).collect(),
+        ),
     ];
     let lists = lists.into_iter().filter(|(_, ids)| !ids.is_empty());
     lists

@@ -84,6 +84,17 @@ impl Transcription {
         object.nullable("model", self.model.as_deref());
         object.nullable("language", self.language.as_deref());
         object.nullable("prompt", self.prompt.as_deref());
+        self.write_lists(object);
+    }
+
+    /// Writes the settings beside the model, without null.
+    pub(in crate::openai_realtime) fn write_hints(&self, object: &mut Object<'_>) {
+        object.optional("language", self.language.as_deref());
+        object.optional("prompt", self.prompt.as_deref());
+        self.write_lists(object);
+    }
+
+    fn write_lists(&self, object: &mut Object<'_>) {
         if !self.languages.is_empty() {
             object.texts("languages", self.languages.iter().map(|language| &**language));
         }
@@ -119,15 +130,20 @@ impl TranscriptionDelay {
         }
     }
 
+    /// Returns the delay with this name of the protocol.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "minimal" => TranscriptionDelay::Minimal,
+            "low" => TranscriptionDelay::Low,
+            "medium" => TranscriptionDelay::Medium,
+            "high" => TranscriptionDelay::High,
+            "xhigh" => TranscriptionDelay::Xhigh,
+            _ => return None,
+        })
+    }
+
     fn read(node: &Node<'_>, path: &Path<'_>) -> Result<Self, BoxedError> {
-        Ok(
-            match node.word_at(&["minimal", "low", "medium", "high", "xhigh"], path)? {
-                "minimal" => TranscriptionDelay::Minimal,
-                "low" => TranscriptionDelay::Low,
-                "medium" => TranscriptionDelay::Medium,
-                "high" => TranscriptionDelay::High,
-                _ => TranscriptionDelay::Xhigh,
-            },
-        )
+        let name = node.word_at(&["minimal", "low", "medium", "high", "xhigh"], path)?;
+        Ok(Self::parse(name).unwrap_or(TranscriptionDelay::Xhigh))
     }
 }

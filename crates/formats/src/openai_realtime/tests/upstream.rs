@@ -146,6 +146,7 @@ fn written_commands_are_read_by_the_server() {
         }
     );
     assert_eq!(read(UpstreamCommand::CommitAudio), ClientEvent::CommitAudio);
+    assert_eq!(read(UpstreamCommand::ClearAudio), ClientEvent::ClearAudio);
     assert_eq!(
         read(UpstreamCommand::DeleteItem { item_id: "a" }),
         ClientEvent::DeleteItem { item_id: text("a") }
@@ -186,6 +187,96 @@ fn written_commands_are_read_by_the_server() {
             {"type": "function_call_output", "call_id": "c", "output": "o"}]})
     );
     assert!(matches!(read(outside), ClientEvent::CreateResponse(_)));
+}
+
+#[test]
+fn a_transcription_session_is_written_and_read_by_the_server() {
+    let settings = Transcription {
+        model: Some(text("public name")),
+        language: Some(text("de")),
+        prompt: Some(text("Kiel \"Förde\"")),
+        languages: vec![text("de"), text("en")],
+        keywords: vec![text("Hafen")],
+        delay: TranscriptionDelay::parse("low"),
+    };
+    let pcm = json!({"type": "audio/pcm", "rate": 24_000});
+    for (settings, transcription) in [
+        (
+            settings,
+            json!({"model": "live-1", "language": "de", "prompt": "Kiel \"Förde\"", "languages": ["de", "en"],
+                "keywords": ["Hafen"], "delay": "low"}),
+        ),
+        (Transcription::default(), json!({"model": "live-1"})),
+    ] {
+        let command = UpstreamCommand::UpdateTranscription {
+            model: "live-1",
+            settings: &settings,
+        };
+        assert_eq!(
+            value(&command)["session"],
+            json!({"type": "transcription", "audio": {"input": {"format": pcm, "transcription": transcription,
+                "turn_detection": null}}})
+        );
+        let parsed = parse(&command.write("x"), SessionKind::Transcription).unwrap();
+        assert!(matches!(parsed.event, ClientEvent::UpdateSession(_)));
+    }
+}
+
+#[test]
+fn transcripts_of_servers_are_read() {
+    let event = |kind: &str, members: &str| {
+        let kind = format!("conversation.item.input_audio_transcription.{kind}");
+        UpstreamEvent::parse(&format!(r#"{{"type":"{kind}","content_index":0{members}}}"#))
+    };
+    let item_id = text("item_1");
+    assert_eq!(
+        event("delta", r#","item_id":"item_1","delta":" wört","logprobs":null"#).unwrap(),
+        UpstreamEvent::InputTranscriptDelta {
+            item_id: item_id.clone(),
+            delta: " wört".to_owned()
+        }
+    );
+    assert_eq!(
+        event(
+            "completed",
+            r#","item_id":"item_1","transcript":"","usage":{"type":"duration"}"#
+        )
+        .unwrap(),
+        UpstreamEvent::InputTranscriptCompleted {
+            item_id: item_id.clone(),
+            transcript: String::new()
+        }
+    );
+    for (members, error) in [
+        (r#","item_id":"item_1""#, r#"{"error":{}}"#),
+        (
+            r#","item_id":"item_1","error":{"code":"audio_unintelligible"}"#,
+            r#"{"error":{"code":"audio_unintelligible"}}"#,
+        ),
+    ] {
+        assert_eq!(
+            event("failed", members).unwrap(),
+            UpstreamEvent::InputTranscriptFailed {
+                item_id: item_id.clone(),
+                error: error.to_owned()
+            }
+        );
+    }
+    assert!(event("delta", r#","delta":"a""#).is_err());
+    assert!(event("completed", r#","item_id":"item_1""#).is_err());
+    assert!(event("completed", r#","item_id":7,"transcript":"a""#).is_err());
+    for (kind, created) in [
+        ("created", UpstreamEvent::Created),
+        (
+            "updated",
+            UpstreamEvent::Updated {
+                has_turn_detection: false,
+            },
+        ),
+    ] {
+        let text = format!(r#"{{"type":"transcription_session.{kind}","session":{{}}}}"#);
+        assert_eq!(UpstreamEvent::parse(&text).unwrap(), created);
+    }
 }
 
 /// Events that are the same in both dialects.

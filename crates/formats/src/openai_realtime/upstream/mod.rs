@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tollgate_types::Usage;
 
-use super::{ItemKind, OutputModality, Previous, Tool, ToolChoice};
+use super::{ItemKind, OutputModality, Previous, Tool, ToolChoice, Transcription};
 
 /// Form of the session object that a server accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,8 +59,17 @@ pub enum UpstreamCommand<'a> {
         /// `None` changes nothing else.
         settings: Option<SessionSettings<'a>>,
     },
+    /// `session.update` of a transcription session. Switches turn detection off, and audio to 24
+    /// kHz PCM.
+    UpdateTranscription {
+        model: &'a str,
+        /// Settings of the transcription, whose model is ignored.
+        settings: &'a Transcription,
+    },
     /// `input_audio_buffer.append`.
     AppendAudio { audio: &'a [u8] },
+    /// `input_audio_buffer.clear`.
+    ClearAudio,
     /// `input_audio_buffer.commit`.
     CommitAudio,
     /// `conversation.item.create`.
@@ -91,9 +100,10 @@ pub enum UpstreamCommand<'a> {
 /// Event of an upstream. Ids have at most 512 characters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UpstreamEvent {
-    /// `session.created`, or `conversation.created`, which some servers send instead.
+    /// `session.created`, also of a transcription session, or `conversation.created`, which some
+    /// servers send instead.
     Created,
-    /// `session.updated`.
+    /// `session.updated`, also of a transcription session.
     Updated {
         /// Whether the server would detect turns itself.
         has_turn_detection: bool,
@@ -105,6 +115,16 @@ pub enum UpstreamEvent {
         item_id: Arc<str>,
         /// Kind of the item, to find the command that created it.
         kind: AddedKind,
+    },
+    /// `conversation.item.input_audio_transcription.delta`.
+    InputTranscriptDelta { item_id: Arc<str>, delta: String },
+    /// `conversation.item.input_audio_transcription.completed`.
+    InputTranscriptCompleted { item_id: Arc<str>, transcript: String },
+    /// `conversation.item.input_audio_transcription.failed`.
+    InputTranscriptFailed {
+        item_id: Arc<str>,
+        /// JSON text `{"error": …}` with the error of the event.
+        error: String,
     },
     /// `response.created`: the server has started a response.
     ResponseCreated { response_id: Arc<str> },

@@ -37,8 +37,10 @@ fn read(event: &Node<'_>) -> Result<UpstreamEvent, BoxedError> {
         delta.text_at(&top.key("delta")).map(str::to_owned)
     };
     Ok(match kind {
-        "session.created" | "conversation.created" => UpstreamEvent::Created,
-        "session.updated" => UpstreamEvent::Updated {
+        "session.created" | "transcription_session.created" | "conversation.created" => {
+            UpstreamEvent::Created
+        }
+        "session.updated" | "transcription_session.updated" => UpstreamEvent::Updated {
             has_turn_detection: event.get("session").is_some_and(detects_turns),
         },
         "input_audio_buffer.committed" => UpstreamEvent::AudioCommitted {
@@ -52,6 +54,21 @@ fn read(event: &Node<'_>) -> Result<UpstreamEvent, BoxedError> {
                 kind: added_kind(item),
             }
         }
+        "conversation.item.input_audio_transcription.delta" => UpstreamEvent::InputTranscriptDelta {
+            item_id: id_at(event, "item_id", top)?,
+            delta: text_of(event, "delta"),
+        },
+        "conversation.item.input_audio_transcription.completed" => UpstreamEvent::InputTranscriptCompleted {
+            item_id: id_at(event, "item_id", top)?,
+            transcript: {
+                let transcript = event.need("transcript", top)?;
+                transcript.text_at(&top.key("transcript"))?.to_owned()
+            },
+        },
+        "conversation.item.input_audio_transcription.failed" => UpstreamEvent::InputTranscriptFailed {
+            item_id: id_at(event, "item_id", top)?,
+            error: wrapped_error(event.get("error")),
+        },
         "response.created" => UpstreamEvent::ResponseCreated {
             response_id: id_at(event.need("response", top)?, "id", &top.key("response"))?,
         },
@@ -221,12 +238,17 @@ fn read_status(response: &Node<'_>) -> EndedStatus {
         ("incomplete", _) => EndedStatus::MaxOutputTokens,
         _ => {
             let error = details.and_then(|details| details.get("error"));
-            let error = error.map_or_else(|| "{}".to_owned(), Node::compact);
             EndedStatus::Failed {
-                error: format!("{{\"error\":{error}}}"),
+                error: wrapped_error(error),
             }
         }
     }
+}
+
+/// Returns `{"error": …}` with this error, or with an empty one.
+fn wrapped_error(error: Option<&Node<'_>>) -> String {
+    let error = error.map_or_else(|| "{}".to_owned(), Node::compact);
+    format!("{{\"error\":{error}}}")
 }
 
 fn read_error(event: &Node<'_>) -> UpstreamEvent {

@@ -21,9 +21,12 @@ impl UpstreamCommand<'_> {
     /// Returns the `type` of the event.
     pub const fn name(&self) -> &'static str {
         match self {
-            UpstreamCommand::UpdateSession { .. } => "session.update",
+            UpstreamCommand::UpdateSession { .. } | UpstreamCommand::UpdateTranscription { .. } => {
+                "session.update"
+            }
             UpstreamCommand::AppendAudio { .. } => "input_audio_buffer.append",
             UpstreamCommand::CommitAudio => "input_audio_buffer.commit",
+            UpstreamCommand::ClearAudio => "input_audio_buffer.clear",
             UpstreamCommand::CreateItem { .. } => "conversation.item.create",
             UpstreamCommand::DeleteItem { .. } => "conversation.item.delete",
             UpstreamCommand::TruncateItem { .. } => "conversation.item.truncate",
@@ -39,6 +42,9 @@ impl UpstreamCommand<'_> {
             UpstreamCommand::UpdateSession { settings, .. } => {
                 settings.map_or(0, |settings| settings.instructions.len())
             }
+            UpstreamCommand::UpdateTranscription { settings, .. } => {
+                settings.prompt.as_ref().map_or(0, |prompt| prompt.len())
+            }
             _ => 0,
         };
         EVENT_BYTES + larger
@@ -49,8 +55,21 @@ impl UpstreamCommand<'_> {
             UpstreamCommand::UpdateSession { shape, settings } => {
                 event.object("session", |session| write_session(shape, settings, session));
             }
+            UpstreamCommand::UpdateTranscription { model, settings } => event.object("session", |session| {
+                session.text("type", SessionKind::Transcription.as_str());
+                session.object("audio", |audio| {
+                    audio.object("input", |input| {
+                        input.object("format", |format| AudioFormat::Pcm.write(format));
+                        input.object("transcription", |transcription| {
+                            transcription.text("model", model);
+                            settings.write_hints(transcription);
+                        });
+                        input.raw("turn_detection", "null");
+                    });
+                });
+            }),
             UpstreamCommand::AppendAudio { audio } => event.base64("audio", audio),
-            UpstreamCommand::CommitAudio => {}
+            UpstreamCommand::CommitAudio | UpstreamCommand::ClearAudio => {}
             UpstreamCommand::CreateItem {
                 item_id,
                 item,

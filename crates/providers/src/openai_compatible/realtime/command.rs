@@ -4,10 +4,11 @@ use tollgate_formats::openai_realtime::UpstreamCommand;
 
 /// Kind of a command, which its event id states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CommandKind {
+pub(in crate::openai_compatible) enum CommandKind {
     Session,
     Append,
     Commit,
+    Clear,
     Item,
     Delete,
     Truncate,
@@ -16,10 +17,11 @@ pub(super) enum CommandKind {
 }
 
 impl CommandKind {
-    const ALL: [CommandKind; 8] = [
+    const ALL: [CommandKind; 9] = [
         CommandKind::Session,
         CommandKind::Append,
         CommandKind::Commit,
+        CommandKind::Clear,
         CommandKind::Item,
         CommandKind::Delete,
         CommandKind::Truncate,
@@ -27,11 +29,14 @@ impl CommandKind {
         CommandKind::Cancel,
     ];
 
-    pub(super) const fn of(command: &UpstreamCommand<'_>) -> Self {
+    pub(in crate::openai_compatible) const fn of(command: &UpstreamCommand<'_>) -> Self {
         match command {
-            UpstreamCommand::UpdateSession { .. } => CommandKind::Session,
+            UpstreamCommand::UpdateSession { .. } | UpstreamCommand::UpdateTranscription { .. } => {
+                CommandKind::Session
+            }
             UpstreamCommand::AppendAudio { .. } => CommandKind::Append,
             UpstreamCommand::CommitAudio => CommandKind::Commit,
+            UpstreamCommand::ClearAudio => CommandKind::Clear,
             UpstreamCommand::CreateItem { .. } => CommandKind::Item,
             UpstreamCommand::DeleteItem { .. } => CommandKind::Delete,
             UpstreamCommand::TruncateItem { .. } => CommandKind::Truncate,
@@ -40,11 +45,12 @@ impl CommandKind {
         }
     }
 
-    pub(super) const fn prefix(self) -> &'static str {
+    pub(in crate::openai_compatible) const fn prefix(self) -> &'static str {
         match self {
             CommandKind::Session => "session_",
             CommandKind::Append => "append_",
             CommandKind::Commit => "commit_",
+            CommandKind::Clear => "clear_",
             CommandKind::Item => "item_",
             CommandKind::Delete => "delete_",
             CommandKind::Truncate => "truncate_",
@@ -54,7 +60,7 @@ impl CommandKind {
     }
 
     /// Parses the event id of a command; `None` if the link did not create it.
-    pub(super) fn parse(event_id: &str) -> Option<(Self, u64)> {
+    pub(in crate::openai_compatible) fn parse(event_id: &str) -> Option<(Self, u64)> {
         let mut kinds = CommandKind::ALL.into_iter();
         kinds.find_map(|kind| Some((kind, event_id.strip_prefix(kind.prefix())?.parse().ok()?)))
     }

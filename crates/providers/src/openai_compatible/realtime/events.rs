@@ -52,7 +52,10 @@ impl Link {
             }
             UpstreamEvent::ResponseCreated { response_id } => self.handle_created(response_id),
             UpstreamEvent::ResponseDone(ended) => self.handle_ended(*ended),
-            UpstreamEvent::Ignored => {}
+            UpstreamEvent::Ignored
+            | UpstreamEvent::InputTranscriptDelta { .. }
+            | UpstreamEvent::InputTranscriptCompleted { .. }
+            | UpstreamEvent::InputTranscriptFailed { .. } => {}
             UpstreamEvent::Unknown => {
                 self.unknown_events += 1;
                 tracing::debug!(count = self.unknown_events, "the upstream sent an unknown event");

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -20,6 +19,7 @@ use super::super::presets::Realtime;
 use super::command::CommandKind;
 use super::items::{Items, kind_of};
 use super::response::Running;
+use super::wire::Wire;
 use crate::http::{ErrorTexts, Socket};
 
 /// Maximum audio of one message, in bytes. Its base64 form has less than 1 MiB.
@@ -31,10 +31,8 @@ const MIN_COMMIT_BYTES: usize = REALTIME_RATE as usize / 10 * 2;
 #[derive(Debug)]
 pub(super) struct Link {
     row: &'static Realtime,
-    socket: Socket,
+    wire: Wire,
     pub(super) error_texts: Arc<ErrorTexts>,
-    /// Maximum wait for an answer that a command needs, and for writing.
-    timeout: Duration,
     /// Settings that the server has; `None` before the first ones and after an error.
     pub(super) settings: Option<RealtimeSettings>,
     /// Number of the last command.
@@ -47,8 +45,6 @@ pub(super) struct Link {
     pub(super) waiting: VecDeque<RealtimeEvent>,
     /// Error of a command, with which the next response fails.
     pub(super) failed: Option<UpstreamError>,
-    /// Error with which the connection ended.
-    ended: Option<UpstreamError>,
     pub(super) start: Start,
     pub(super) unknown_events: u64,
 }
@@ -72,9 +68,8 @@ impl Link {
     ) -> Self {
         Self {
             row,
-            socket,
+            wire: Wire::new(socket, ctx.header_timeout),
             error_texts,
-            timeout: ctx.header_timeout,
             settings: None,
             number: 0,
             items: Items::default(),
@@ -82,7 +77,6 @@ impl Link {
             ended_ids: VecDeque::new(),
             waiting: VecDeque::new(),
             failed: None,
-            ended: None,
             start: Start::Connected,
             unknown_events: 0,
         }
@@ -90,7 +84,7 @@ impl Link {
 
     /// Waits for the session, and switches its turn detection off.
     pub(super) async fn start(&mut self) -> Result<(), UpstreamError> {
-        let deadline = Instant::now() + self.timeout;
+        let deadline = Instant::now() + self.wire.timeout();
         self.wait_until(deadline, |link| link.start != Start::Connected)
             .await?;
         let update = UpstreamCommand::UpdateSession {
@@ -115,7 +109,7 @@ impl Link {
         match waited.await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(self.end(UpstreamError::timeout(
+            Err(_) => Err(self.wire.end(UpstreamError::timeout(
                 "timed out waiting for an event of the upstream",
             ))),
         }
@@ -123,7 +117,7 @@ impl Link {
 
     /// Returns the id of an item. Waits for it if the server has not sent it.
     async fn id_of(&mut self, key: ItemKey) -> Result<Arc<str>, UpstreamError> {
-        let waited = timeout(self.timeout, async {
+        let waited = timeout(self.wire.timeout(), async {
             loop {
                 match self.items.id(key)? {
                     Some(id) => return Ok(id),
@@ -133,59 +127,34 @@ impl Link {
         });
         match waited.await {
             Ok(found) => found,
-            Err(_) => Err(self.end(UpstreamError::timeout("timed out waiting for the id of an item"))),
-        }
-    }
-
-    /// Stores the error with which the connection ended.
-    fn end(&mut self, error: UpstreamError) -> UpstreamError {
-        self.ended.get_or_insert(error).clone()
-    }
-
-    fn check_open(&self) -> Result<(), UpstreamError> {
-        match &self.ended {
-            Some(error) => Err(error.clone()),
-            None => Ok(()),
+            Err(_) => Err(self
+                .wire
+                .end(UpstreamError::timeout("timed out waiting for the id of an item"))),
         }
     }
 
     /// Writes a command.
     async fn send(&mut self, command: &UpstreamCommand<'_>) -> Result<(), UpstreamError> {
-        self.check_open()?;
+        self.wire.check_open()?;
         self.queue(command);
-        self.flush().await
-    }
-
-    /// Writes the queued commands.
-    async fn flush(&mut self) -> Result<(), UpstreamError> {
-        let flushed = self.socket.flush(self.timeout).await;
-        flushed.map_err(|error| self.end(error))
+        self.wire.flush().await
     }
 
     /// Queues a command, which the next write or read sends; returns its number.
     pub(super) fn queue(&mut self, command: &UpstreamCommand<'_>) -> u64 {
         self.number += 1;
         let event_id = format!("{}{}", CommandKind::of(command).prefix(), self.number);
-        self.socket.queue(command.write(&event_id));
+        self.wire.queue(command.write(&event_id));
         self.number
     }
 
     /// Reads and handles one message. Cancel-safe.
     async fn read(&mut self) -> Result<(), UpstreamError> {
-        self.check_open()?;
-        let received = match &self.response {
-            None => self.socket.receive().await,
-            Some(running) => {
-                let due = running.last_message_at + running.idle;
-                timeout_at(due, self.socket.receive()).await.unwrap_or_else(|_| {
-                    Err(UpstreamError::timeout(
-                        "timed out waiting for the rest of the response",
-                    ))
-                })
-            }
-        };
-        let handled = received.and_then(|text| self.handle(text));
-        handled.map_err(|error| self.end(error))
+        let running = self.response.as_ref();
+        let due = running.map(|running| running.last_message_at + running.idle);
+        let text = self.wire.receive(due).await?;
+        let handled = self.handle(text);
+        handled.map_err(|error| self.wire.end(error))
     }
 
     /// Appends the recording to the input buffer and makes it an item at the end.
@@ -195,7 +164,7 @@ impl Link {
         }
         let number = self.queue(&UpstreamCommand::CommitAudio);
         let key = self.items.commit(number);
-        self.flush().await?;
+        self.wire.flush().await?;
         Ok(key)
     }
 
@@ -226,7 +195,7 @@ impl RealtimeLink for Link {
     async fn configure(&mut self, settings: &RealtimeSettings) -> Result<(), UpstreamError> {
         let previous = self.settings.as_ref();
         if previous == Some(settings) {
-            return self.check_open();
+            return self.wire.check_open();
         }
         // A server refuses a voice after the first audio, even if it is the same one.
         let voice = settings.voice.as_deref();
@@ -291,7 +260,7 @@ impl RealtimeLink for Link {
     async fn truncate(&mut self, item: ItemKey, heard_ms: u64) -> Result<(), UpstreamError> {
         let audio_ms = self.items.audio_ms(item);
         if audio_ms == 0 {
-            return self.check_open();
+            return self.wire.check_open();
         }
         let item_id = self.id_of(item).await?;
         let command = UpstreamCommand::TruncateItem {
@@ -303,7 +272,7 @@ impl RealtimeLink for Link {
     }
 
     async fn respond(&mut self, ctx: &CallContext, request: &RealtimeRequest) -> Result<(), UpstreamError> {
-        self.check_open()?;
+        self.wire.check_open()?;
         if !matches!(ctx.permit, Permit::Hold(_)) {
             return Err(UpstreamError::connect("a response needs a hold"));
         }
@@ -336,10 +305,10 @@ impl RealtimeLink for Link {
 
     async fn cancel(&mut self) -> Result<(), UpstreamError> {
         let Some(running) = &mut self.response else {
-            return self.check_open();
+            return self.wire.check_open();
         };
         if std::mem::replace(&mut running.is_cancelled, true) {
-            return self.check_open();
+            return self.wire.check_open();
         }
         let response_id = running.id.clone();
         let command = UpstreamCommand::CancelResponse {

@@ -1,11 +1,12 @@
 //! Realtime conversations over a WebSocket. The link of a conversation switches the server's turn
 //! detection off before anything else, so that only [`RealtimeLink::respond`] starts a response.
 
-mod command;
+pub(super) mod command;
 mod events;
 mod items;
 mod link;
 mod response;
+pub(super) mod wire;
 
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@ mod answers;
 mod audio;
 mod faults;
 mod images;
+mod live_transcription;
 mod presets;
 mod realtime;
 mod refusals;

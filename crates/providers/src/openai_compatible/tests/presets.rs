@@ -8,7 +8,7 @@ use tollgate_formats::openai_chat::Field;
 use tollgate_formats::openai_completions;
 
 use crate::http::BaseUrl;
-use crate::openai_compatible::{Key, PRESETS};
+use crate::openai_compatible::{Key, LiveTranscriptionWire, PRESETS};
 
 const PAGE: &str = include_str!("../../../../../docs/providers.md");
 
@@ -203,22 +203,52 @@ fn preset_images_and_videos_match_the_documentation() {
     }
 }
 
-#[test]
-fn preset_realtime_matches_the_documentation() {
-    let page = PAGE.split("### Realtime conversations").nth(1).unwrap();
+/// Returns the cells of a preset's row in the section with this title.
+fn documented(title: &str, name: &str) -> Option<Vec<&'static str>> {
+    let page = PAGE.split(&format!("### {title}\n")).nth(1).unwrap();
     let page = page.split("\n### ").next().unwrap();
+    let mut lines = page.lines();
+    let line = lines.find(|line| line.starts_with(&format!("| `{name}` |")))?;
+    Some(line.split('|').map(str::trim).collect())
+}
+
+#[test]
+fn preset_live_transcription_matches_the_documentation() {
     let mut found = 0;
     for preset in PRESETS {
         let name = preset.name;
-        let line = page
-            .lines()
-            .find(|line| line.starts_with(&format!("| `{name}` |")));
-        let Some(row) = preset.realtime else {
-            assert_eq!(line, None, "{name}");
+        let cells = documented("Live transcription", name);
+        let Some(row) = preset.live_transcription else {
+            assert_eq!(cells, None, "{name}");
             continue;
         };
         found += 1;
-        let cells: Vec<&str> = line.unwrap().split('|').map(str::trim).collect();
+        let cells = cells.unwrap();
+        let path = match row.query {
+            "" => format!("`{}`", row.path),
+            query => format!("`{}?{query}`", row.path),
+        };
+        assert!(cells[2].starts_with(&path), "{name}");
+        let is_vllm = row.wire == LiveTranscriptionWire::Vllm;
+        assert_eq!(cells[3].starts_with("vLLM's"), is_vllm, "{name}");
+        let source = row.source.trim_matches('-');
+        assert!(!row.source.is_empty() && cells[4].contains(source), "{name}");
+    }
+    assert_eq!(found, 4);
+}
+
+#[test]
+fn preset_realtime_matches_the_documentation() {
+    let mut found = 0;
+    for preset in PRESETS {
+        let name = preset.name;
+        let cells = documented("Realtime conversations", name);
+        let Some(row) = preset.realtime else {
+            assert_eq!(cells, None, "{name}");
+            continue;
+        };
+        found += 1;
+        let cells = cells.unwrap();
         assert!(cells[2].starts_with(&format!("`{}`", row.path)), "{name}");
         assert_eq!(
             cells[3] == "by the model",

@@ -1,9 +1,13 @@
 //! `GET …/realtime`: a conversation over WebSocket, in the form of OpenAI or xAI. A text is
 //! answered as in chat completions, a recording with its duration. The audio of an answer is a tone
 //! that follows the whole transcript. Ten tokens are a second of input, twenty a second of output.
+//!
+//! With `intent=transcription`, or on the wire of vLLM, the connection transcribes: each half
+//! second of audio is a word.
 
 mod answer;
 mod session;
+mod transcription;
 
 use std::collections::VecDeque;
 use std::io;
@@ -37,6 +41,8 @@ pub enum RealtimeWire {
     /// xAI's protocol: a flat session, long ids of calls, arguments of calls in one event, and
     /// usage without details.
     Xai,
+    /// vLLM's protocol of live transcription.
+    Vllm,
 }
 
 /// A fault of a conversation. Each one occurs once, at the first opportunity on any connection.
@@ -216,7 +222,8 @@ impl Connection<'_> {
         }
         let model = request.path.split_once("model=").map_or("", |(_, rest)| rest);
         let model = model.split('&').next().unwrap_or_default();
-        let mut session = Session::new(self.script, wire, model, request.sequence);
+        let transcribes = wire == RealtimeWire::Vllm || request.path.contains("intent=transcription");
+        let mut session = Session::new(self.script, wire, model, request.sequence, transcribes);
         loop {
             // Messages of the client have precedence, so that a cancellation takes effect.
             let message = tokio::select! {

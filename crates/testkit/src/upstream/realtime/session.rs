@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::super::script::Script;
 use super::super::served::{End, Served, Tokens};
 use super::answer::{Answering, Counts};
+use super::transcription::Transcriber;
 use super::{RealtimeFault, RealtimeWire, USUAL_AUDIO_MS};
 
 /// Maximum length of an id that a client chooses, in characters.
@@ -56,6 +57,8 @@ pub(super) struct Session<'s> {
     /// Tokens of the input of the last response, which the cache contains.
     pub cached: Counts,
     pub answering: Option<Answering>,
+    /// Transcription, if the connection has no conversation.
+    pub transcriber: Option<Transcriber>,
     sequence: u64,
     buffer: Vec<u8>,
     output: VecDeque<Value>,
@@ -67,7 +70,13 @@ pub(super) struct Session<'s> {
 type Refusal = (&'static str, &'static str);
 
 impl<'s> Session<'s> {
-    pub(super) fn new(script: &'s Script, wire: RealtimeWire, model: &str, sequence: u64) -> Self {
+    pub(super) fn new(
+        script: &'s Script,
+        wire: RealtimeWire,
+        model: &str,
+        sequence: u64,
+        transcribes: bool,
+    ) -> Self {
         let detection = json!({"type": "server_vad", "create_response": true, "interrupt_response": true});
         let settings = match wire {
             RealtimeWire::Xai => json!({"voice": "ara", "turn_detection": detection}),
@@ -83,12 +92,17 @@ impl<'s> Session<'s> {
             is_waiting_for_pong: false,
             cached: Counts::default(),
             answering: None,
+            transcriber: None,
             sequence,
             buffer: Vec::new(),
             output: VecDeque::new(),
             ids: 0,
             served: None,
         };
+        if transcribes {
+            session.begin_transcription();
+            return session;
+        }
         let created = json!({"type": "session.created", "session": session.settings});
         session.push(created);
         if wire != RealtimeWire::OpenAi {
@@ -111,6 +125,12 @@ impl<'s> Session<'s> {
             (RealtimeWire::BetaNames, "conversation.item.done") => return,
             (RealtimeWire::BetaNames, kind) if kind.starts_with("response.output_item.") => kind.to_owned(),
             (RealtimeWire::BetaNames, kind) => kind.replace("response.output_", "response."),
+            (RealtimeWire::Vllm, "error") => {
+                let error = event["error"].take();
+                event["code"] = error["code"].clone();
+                event["error"] = error["message"].clone();
+                "error".to_owned()
+            }
             (_, kind) => kind.to_owned(),
         };
         event["type"] = json!(renamed);
@@ -160,6 +180,9 @@ impl<'s> Session<'s> {
 
     /// Updates the record before an event is sent.
     pub(super) fn record(&mut self, event: &Value) {
+        if event["type"] == "transcription.done" {
+            self.end_utterance();
+        }
         if event["type"] != "response.done" {
             return;
         }
@@ -191,6 +214,9 @@ impl<'s> Session<'s> {
 
     /// Executes an event of the client.
     pub(super) fn execute(&mut self, event: &Value) {
+        if self.transcriber.is_some() {
+            return self.transcribe(event);
+        }
         let kind = event["type"].as_str().unwrap_or_default();
         let done = match kind {
             "session.update" => self.update(&event["session"]),
