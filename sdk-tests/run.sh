@@ -28,7 +28,8 @@ the environment, for instance TOLLGATE_STORAGE__URL=postgres://….
                      skipped unless --client names them
   --abilities LIST   abilities of the server: `gateway` (Tollgate's error codes and headers), `simulator` (the
                      simulator's answers), `scripted` (directives [[sim …]] and echoes), `parameters` (every parameter
-                     of chat completions), `reasoning` (reports reasoning tokens). Cases that need other abilities are
+                     of chat completions), `reasoning` (reports reasoning tokens), `voice` (voice sessions of
+                     SDK_VOICE_MODEL and live transcription of SDK_LIVE_MODEL). Cases that need other abilities are
                      skipped. Default: gateway and parameters; all if the model's id starts with sim/
   --config FILE      configuration file for the started server
   --storage postgres the started server uses a new database in the PostgreSQL of TEST_PG_URL, which
@@ -95,10 +96,12 @@ if [ -n "$wire" ] && [ -z "$only_client" ]; then
     selection=${selection/openai-python-2 /}
     selection=${selection/perplexity-python/}
 fi
-readonly every_ability=simulator,scripted,parameters,reasoning,gateway
+readonly every_ability=simulator,scripted,parameters,reasoning,voice,gateway
 case $wire in
     '') ;;
-    openai | azure-openai) abilities=scripted,parameters,reasoning,gateway ;;
+    openai | azure-openai)
+        abilities=scripted,parameters,reasoning,voice,gateway
+        export SDK_VOICE_MODEL=wire/voice SDK_LIVE_MODEL=wire/live ;;
     anthropic | openai-responses | gemini) abilities=scripted,reasoning,gateway ;;
     bedrock) abilities=scripted,gateway ;;
     *) echo "run.sh: unknown wire $wire (see --help)" >&2; exit 2 ;;
@@ -234,6 +237,20 @@ input = ["text", "image", "file"]
 tools = true
 reasoning = true
 structured_output = "json_schema"
+CONFIG
+    [[ ,$abilities, != *,voice,* ]] || cat >>"$config" <<CONFIG
+
+[models."wire/voice"]
+type = "realtime"
+targets = ["wire/$target"]
+prices = { input = "1", input_audio = "4", cache_read_audio = "0.4", output = "2", output_audio = "8" }
+limits = { context_window = 32000, max_output_tokens = 4096 }
+
+[models."wire/live"]
+type = "transcription"
+live = true
+targets = ["wire/$target"]
+prices = { audio = "0.0001" }
 CONFIG
 }
 

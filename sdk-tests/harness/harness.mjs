@@ -15,6 +15,9 @@ export const ROOT_URL = BASE_URL.replace(/\/v1$/, '');
 export const KEY = process.env.SDK_KEY;
 export const MODEL = process.env.SDK_MODEL;
 export const VECTORS = process.env.SDK_EMBEDDINGS_MODEL ?? 'sim/embeddings';
+// The models of voice sessions and of live transcription.
+export const VOICE = process.env.SDK_VOICE_MODEL ?? 'sim/voice';
+export const LIVE = process.env.SDK_LIVE_MODEL ?? 'sim/transcribe';
 export const BROKE_KEY = process.env.SDK_BROKE_KEY ?? '';
 export const LIMITED_KEY = process.env.SDK_LIMITED_KEY ?? '';
 /** Base URL over TLS, for clients that refuse WebSockets without it. */

@@ -22,6 +22,9 @@ ROOT_URL = BASE_URL.removesuffix("/v1")
 KEY = os.environ["SDK_KEY"]
 MODEL = os.environ["SDK_MODEL"]
 VECTORS = os.environ.get("SDK_EMBEDDINGS_MODEL", "sim/embeddings")
+# The models of voice sessions and of live transcription.
+VOICE = os.environ.get("SDK_VOICE_MODEL", "sim/voice")
+LIVE = os.environ.get("SDK_LIVE_MODEL", "sim/transcribe")
 
 # Keys of special accounts that run.sh creates; empty if run.sh did not start the server.
 BROKE_KEY = os.environ.get("SDK_BROKE_KEY", "")

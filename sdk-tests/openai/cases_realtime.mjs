@@ -2,7 +2,7 @@
 // client: the `ws` package with the key in a header, and the platform's WebSocket with the key in a
 // subprotocol. Both dial TLS only.
 
-import { BROKE_KEY, KEY, MODEL, TLS_URL, check, equal, load, raises, test } from '../harness/harness.mjs';
+import { BROKE_KEY, KEY, LIVE, MODEL, TLS_URL, VOICE, check, equal, load, raises, test } from '../harness/harness.mjs';
 import { client, openai } from './client.mjs';
 
 const { OpenAIRealtimeWS } = load('openai/realtime/ws');
@@ -10,8 +10,9 @@ const { OpenAIRealtimeWebSocket } = load('openai/realtime/websocket');
 const { OpenAIRealtimeWS: BetaWS } = load('openai/beta/realtime/ws');
 const { OpenAIRealtimeWebSocket: BetaWebSocket } = load('openai/beta/realtime/websocket');
 
-const NEEDS = ['simulator', 'gateway', '/v1/realtime', 'TLS_URL'];
-const VOICE = 'sim/voice';
+const NEEDS = ['voice', 'gateway', '/v1/realtime', 'TLS_URL'];
+// The simulator's models understand speech.
+const HEARS = [...NEEDS, 'simulator'];
 const SAID = 'Good morning, harbour.';
 // 24,000 samples a second, two bytes each.
 const BYTES_PER_SECOND = 48_000;
@@ -127,8 +128,8 @@ async function open(Kind, props = { model: VOICE }, calls = tlsClient()) {
 }
 
 /** Registers a case that runs with each class. */
-function each(name, run, kinds = [OpenAIRealtimeWS, OpenAIRealtimeWebSocket]) {
-  test(`realtime ${name}`, NEEDS, async () => {
+function each(name, run, needs = NEEDS, kinds = [OpenAIRealtimeWS, OpenAIRealtimeWebSocket]) {
+  test(`realtime ${name}`, needs, async () => {
     for (const Kind of kinds) {
       try {
         await run(Kind);
@@ -210,7 +211,7 @@ each('audio turn', async (Kind) => {
   checkSpoken(done, heard, SAID);
   check(done.response.usage.input_token_details.audio_tokens > 5, 'audio tokens of the input');
   await session.close();
-});
+}, HEARS);
 
 each('server_vad', async (Kind) => {
   const { session } = await open(Kind);
@@ -225,7 +226,7 @@ each('server_vad', async (Kind) => {
     equal(heard.types.filter((type) => turn.includes(type)), turn, 'events of the turn');
   }
   await session.close();
-});
+}, HEARS);
 
 each('interruption', async (Kind) => {
   const text = Array.from({ length: 59 }, (_, index) => `number ${index + 1},`).join(' ');
@@ -252,7 +253,7 @@ each('interruption', async (Kind) => {
   heard = new Heard();
   checkSpoken(await session.until('response.done', heard), heard, SAID);
   await session.close();
-});
+}, HEARS);
 
 each('tools', async (Kind) => {
   const { session } = await open(Kind);
@@ -297,6 +298,21 @@ each('transcription', async (Kind) => {
   const { transcript } = await session.until('conversation.item.input_audio_transcription.completed', heard);
   equal([transcript, heard.inputTranscript], [SAID, SAID], 'transcript and deltas of a turn');
   await session.close();
+}, HEARS);
+
+each('live transcription', async (Kind) => {
+  const { session } = await open(Kind, { model: LIVE });
+  const sound = await speech('Good morning, harbour. How are you today? '.repeat(3));
+  session.append(sound);
+  // There is text before the end of the turn.
+  const { item_id, delta } = await session.until('conversation.item.input_audio_transcription.delta');
+  session.send('input_audio_buffer.commit');
+  const done = await session.until('conversation.item.input_audio_transcription.completed');
+  equal(done.item_id, item_id, 'item');
+  check(done.transcript.startsWith(delta.trim()), done.transcript);
+  check(Math.abs(done.usage.seconds - sound.length / BYTES_PER_SECOND) < 0.01, `${done.usage.seconds} seconds`);
+  check(Number(done.usage.cost) > 0, 'usage.cost');
+  await session.close();
 });
 
 each('events of errors', async (Kind) => {
@@ -331,7 +347,7 @@ each('client secret', async (Kind) => {
   await raises(openai.AuthenticationError, () => client({ apiKey: secret.value }).models.list());
 });
 
-test('realtime refused', [...NEEDS, 'BROKE_KEY'], async () => {
+test('realtime refused', [...HEARS, 'BROKE_KEY'], async () => {
   const failing = async (status, code, param, props, key = KEY) => {
     const { socket } = new OpenAIRealtimeWS(props, tlsClient(key));
     const response = await new Promise((resolve) => socket.on('unexpected-response', (_, answer) => resolve(answer)));
@@ -369,4 +385,4 @@ const beta = async (Kind) => {
   equal(heard.types.filter((type) => type.includes('output_audio.')), [], 'events of the current dialect');
   await session.close();
 };
-each('beta', beta, [BetaWS, BetaWebSocket]);
+each('beta', beta, HEARS, [BetaWS, BetaWebSocket]);

@@ -16,10 +16,11 @@ from websockets.exceptions import InvalidStatus
 
 from cases_audio import SPEECH, TRANSCRIBE
 from client import async_client, client
-from harness import BROKE_KEY, KEY, MODEL, TLS_CERTIFICATE, TLS_URL, case, check, equal, raises
+from harness import BROKE_KEY, KEY, LIVE, MODEL, TLS_CERTIFICATE, TLS_URL, VOICE, case, check, equal, raises
 
-VOICE = "sim/voice"
-NEEDS = ("simulator", "gateway", "/v1/realtime")
+NEEDS = ("voice", "gateway", "/v1/realtime")
+# The simulator's models understand speech.
+HEARS = (*NEEDS, "simulator")
 SAID = "Good morning, harbour."
 # 24,000 samples a second, two bytes each.
 BYTES_PER_SECOND = 48_000
@@ -159,7 +160,7 @@ def realtime_text() -> None:
         check_paid(done.response)
 
 
-@case("realtime audio turn", *NEEDS)
+@case("realtime audio turn", *HEARS)
 def audio_turn() -> None:
     with client().realtime.connect(model=VOICE) as connection:
         heard = Heard()
@@ -173,7 +174,7 @@ def audio_turn() -> None:
         check(done.response.usage.input_token_details.audio_tokens > 5, "audio tokens of the input")
 
 
-@case("realtime server_vad", *NEEDS)
+@case("realtime server_vad", *HEARS)
 def server_vad() -> None:
     async def talk() -> None:
         async with async_client().realtime.connect(model=VOICE) as connection:
@@ -195,7 +196,7 @@ def server_vad() -> None:
     asyncio.run(talk())
 
 
-@case("realtime interruption", *NEEDS)
+@case("realtime interruption", *HEARS)
 def interruption() -> None:
     words = [f"number {count}," for count in range(1, 60)]
     with client().realtime.connect(model=VOICE) as connection:
@@ -244,7 +245,7 @@ def tools() -> None:
         check(heard.audio, "there is no audio")
 
 
-@case("realtime transcription", *NEEDS)
+@case("realtime transcription", *HEARS)
 def transcription() -> None:
     with client().realtime.connect(extra_query={"intent": "transcription"}) as connection:
         created = until(connection, "session.created")
@@ -266,6 +267,22 @@ def transcription() -> None:
         append(connection, speech() + SILENCE)
         done = until(connection, "conversation.item.input_audio_transcription.completed", heard)
         equal((done.transcript, heard.input_transcript), (SAID, SAID), "transcript and deltas of a turn")
+
+
+@case("realtime live transcription", *NEEDS)
+def live_transcription() -> None:
+    with client().realtime.connect(model=LIVE) as connection:
+        until(connection, "session.created")
+        audio = speech("Good morning, harbour. How are you today? " * 3)
+        append(connection, audio)
+        # There is text before the end of the turn.
+        delta = until(connection, "conversation.item.input_audio_transcription.delta")
+        connection.input_audio_buffer.commit()
+        done = until(connection, "conversation.item.input_audio_transcription.completed")
+        equal(done.item_id, delta.item_id, "item")
+        check(done.transcript.startswith(delta.delta.strip()), f"{done.transcript!r}")
+        check(abs(done.usage.seconds - len(audio) / BYTES_PER_SECOND) < 0.01, f"{done.usage.seconds} seconds")
+        check(float(done.usage.model_extra["cost"]) > 0, "usage.cost")
 
 
 @case("realtime events of errors", *NEEDS)
@@ -300,7 +317,7 @@ def client_secret() -> None:
     raises(openai.AuthenticationError, lambda: holder.models.list())
 
 
-@case("realtime refused", *NEEDS, "BROKE_KEY")
+@case("realtime refused", *HEARS, "BROKE_KEY")
 def refused() -> None:
     def failing(status: int, code: str, param: str | None, key: str = KEY, **query: Any) -> None:
         error = raises(InvalidStatus, client(api_key=key).realtime.connect(**query).enter)
@@ -325,7 +342,7 @@ def tls() -> dict[str, Any]:
     return {"ssl": ssl.create_default_context(cafile=TLS_CERTIFICATE)}
 
 
-@case("realtime beta", *NEEDS, "TLS_URL")
+@case("realtime beta", *HEARS, "TLS_URL")
 def beta() -> None:
     calls = client(base_url=TLS_URL)
     with calls.beta.realtime.connect(model=VOICE, websocket_connection_options=tls()) as connection:
