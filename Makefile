@@ -103,6 +103,7 @@ bench: ## Compare the gateway with similar gateways on the loopback (ARGS=--quic
 	target/dist/jobs
 	target/dist/batches
 	target/dist/decisions
+	target/dist/realtime
 
 # The upstream of the gateway: the simulator first, then a server of each of these formats.
 WIRES := azure-openai anthropic openai-responses gemini bedrock

@@ -14,6 +14,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
+/// File with the settings.
+const SETTINGS: &str = "tollgate.toml";
 /// Timeout of the start, until the gateway listens.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -22,6 +24,7 @@ pub(crate) struct Gateway {
     child: Child,
     address: String,
     key: String,
+    program: PathBuf,
     folder: PathBuf,
 }
 
@@ -30,7 +33,7 @@ impl Gateway {
     pub(crate) fn start(program: &Path, settings_besides: &str) -> anyhow::Result<Self> {
         let folder = std::env::temp_dir().join(format!("tollgate-bench-own-{}", std::process::id()));
         fs::create_dir_all(&folder)?;
-        let settings = folder.join("tollgate.toml");
+        let settings = folder.join(SETTINGS);
         fs::write(
             &settings,
             format!(
@@ -53,6 +56,7 @@ impl Gateway {
             child,
             address: String::new(),
             key: String::new(),
+            program: program.to_owned(),
             folder,
         };
         let deadline = Instant::now() + TIMEOUT;
@@ -67,33 +71,64 @@ impl Gateway {
                 .find(|word| word.starts_with("sk-service-"));
             gateway.key = key.unwrap_or_default().to_owned();
         }
-        gateway.grant(program, &settings)?;
+        let listed = gateway.run(&["accounts", "list"])?;
+        let account = listed.split_whitespace().find(|word| word.starts_with("acct_"));
+        gateway.grant(account.context("the account is missing")?)?;
         Ok(gateway)
     }
 
-    /// Grants the first account enough credits.
-    fn grant(&self, program: &Path, settings: &Path) -> anyhow::Result<()> {
-        let run = |words: &[&str]| -> anyhow::Result<String> {
-            let data = self.folder.join("data");
-            let output = Command::new(program)
-                .args(words)
-                .arg("--config")
-                .arg(settings)
-                .arg("--data")
-                .arg(&data)
-                .output()?;
-            ensure!(
-                output.status.success(),
-                "{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-            Ok(String::from_utf8(output.stdout)?)
+    /// Creates an account with enough credits, and returns a key of it.
+    pub(crate) fn new_key(&self) -> anyhow::Result<String> {
+        let field = |text: &str, name: &str| -> anyhow::Result<String> {
+            let record: Value = serde_json::from_str(text)?;
+            let value = record[name]
+                .as_str()
+                .with_context(|| format!("no {name} in {text}"))?;
+            Ok(value.to_owned())
         };
-        let listed = run(&["accounts", "list"])?;
-        let account = listed.split_whitespace().find(|word| word.starts_with("acct_"));
-        let account = account.context("the account is missing")?;
-        run(&["credits", "grant", account, "1000000"])?;
-        Ok(())
+        let account = field(&self.run(&["accounts", "create", "bench", "--json"])?, "id")?;
+        self.grant(&account)?;
+        let create = [
+            "keys",
+            "create",
+            "--account",
+            &account,
+            "--name",
+            "bench",
+            "--json",
+        ];
+        field(&self.run(&create)?, "key")
+    }
+
+    fn grant(&self, account: &str) -> anyhow::Result<()> {
+        self.run(&["credits", "grant", account, "1000000"]).map(|_| ())
+    }
+
+    /// Runs a command of the program, and returns its output.
+    fn run(&self, words: &[&str]) -> anyhow::Result<String> {
+        let output = Command::new(&self.program)
+            .args(words)
+            .arg("--config")
+            .arg(self.folder.join(SETTINGS))
+            .arg("--data")
+            .arg(self.folder.join("data"))
+            .output()?;
+        ensure!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Returns the address and port of the API.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Returns the key of the first account.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
     }
 
     /// Returns the CPU seconds of the gateway and of the programs that it has run to their end.
@@ -111,6 +146,12 @@ impl Gateway {
     pub(crate) fn memory(&self) -> u64 {
         let pid = self.child.id() as crate::accounting::Pid;
         crate::accounting::memory(&[pid]).rss >> 20
+    }
+
+    /// Returns the resident memory now, in KiB.
+    pub(crate) fn memory_kib(&self) -> u64 {
+        let pid = self.child.id() as crate::accounting::Pid;
+        crate::accounting::memory(&[pid]).rss >> 10
     }
 
     /// Returns the peak resident memory so far, in MiB.
