@@ -36,22 +36,22 @@ run: ## Build the release binary and start the gateway with its default settings
 BUILT := $${CARGO_TARGET_DIR:-target}/debug
 
 # One compilation of the workspace applies clippy and rustdoc, and builds the tests.
-CHECKED := RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/scripts/checked-rustc.sh
+test: export RUSTC_WORKSPACE_WRAPPER := $(CURDIR)/scripts/checked-rustc.sh
 
 # The client tests use the binaries that the Rust tests have built.
 test: format ## Run the checks of `check`, all tests, the console's journeys and the official clients; starts PostgreSQL and Redis if necessary
 	$(MAKE) --jobs=2 --keep-going build-tests install-clients
-	$(CHECKED) cargo xtask openapi check
-	$(CHECKED) $(SERVICES) --in-memory $(RUN_TESTS)
+	cargo xtask openapi check
+	$(SERVICES) --in-memory $(RUN_TESTS)
 	TOLLGATE_BIN=$(BUILT)/tollgate FAKE_UPSTREAM_BIN=$(BUILT)/fake-upstream \
 		$(MAKE) --jobs=2 --output-sync=target console sdks
 
 format:
 	cargo fmt --all --check
-	$(CHECKED) cargo xtask tidy
+	cargo xtask tidy
 
 build-tests:
-	$(CHECKED) $(RUN_TESTS) --no-run
+	$(RUN_TESTS) --no-run
 
 install-clients:
 	web/run.sh --install
@@ -60,9 +60,7 @@ install-clients:
 # With the features of the tests, the dependencies of the documentation are those of clippy.
 DOCS := --workspace --features tollgate-storage/conformance --no-deps --document-private-items
 
-check: ## Check formatting, tidy rules, clippy, the OpenAPI documents and rustdoc
-	cargo fmt --all --check
-	cargo xtask tidy
+check: format ## Check formatting, tidy rules, clippy, the OpenAPI documents and rustdoc
 	cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	cargo xtask openapi check
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc $(LOCKED) $(DOCS)
